@@ -1,0 +1,159 @@
+"""The base of every codemod, and how codemods are found.
+
+A codemod says which byte shapes make a file worth parsing (``words``, ``trigger``) and what becomes of a
+setting (``decide``). One that rewrites more than a value also looks at Python statements (``visit``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from verl_legacy_patch.setting import Edit, Grade, Setting
+from verl_legacy_patch.target import Target
+
+if TYPE_CHECKING:
+    from verl_legacy_patch.languages.python import Statement
+
+#: Third parties register ``name = package.module:Class`` here.
+ENTRY_POINT_GROUP = "verl_patch.codemods"
+
+
+class Codemod:
+    """One rule. Subclasses set the class attributes and override ``decide`` or ``visit``.
+
+    Attributes:
+        name: what the user types after ``--select``.
+        grade: ``safe``, or ``review`` where a person should look at the result.
+        words: literals, matched without case: a file that holds none of them is never read.
+        trigger: a byte pattern, matched without case: a file without a match is never parsed, and only
+            statements, scalars and words that overlap a match are looked at. It must accept a superset of
+            what the codemod rewrites.
+        when: the condition of ``applies`` in words, for the documentation.
+    """
+
+    name: ClassVar[str]
+    grade: ClassVar[Grade] = "safe"
+    words: ClassVar[tuple[str, ...]]
+    trigger: ClassVar[str]
+    when: ClassVar[str] = "always"
+
+    def applies(self, target: Target) -> bool:
+        """Return whether this codemod has anything to do for ``target``."""
+        return True
+
+    def decide(self, setting: Setting, target: Target) -> Edit | None:
+        """Return what should become of ``setting``; None when it is none of this codemod's business."""
+        return None
+
+    def visit(self, statement: Statement, target: Target) -> Iterable[Edit]:
+        """Yield edits for a Python statement that overlaps a trigger. Settings in it are ``decide``'s."""
+        return ()
+
+    def added_files(self, edited: Mapping[str, list[Edit]], package: str, target: Target) -> dict[str, bytes]:
+        """Return files (path in the checkout -> content) that the rewritten code needs.
+
+        Args:
+            edited: this codemod's rewrites by path; never empty.
+            package: the folder of the ``verl`` package in the checkout, such as ``verl`` or ``training/verl``.
+            target: what is rewritten to.
+        """
+        return {}
+
+    # what the documentation and the reports show
+
+    @classmethod
+    def doc(cls) -> str:
+        """Return the docstring of the codemod's module: summary, then the fixed headings."""
+        return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or cls.__doc__ or "")
+
+    @classmethod
+    def summary(cls) -> str:
+        """Return the first line of the docstring."""
+        return cls.doc().partition("\n")[0]
+
+    # shorthands for subclasses
+
+    def rewrite(self, setting: Setting, replacement: str, reason: str = "") -> Edit:
+        """Return the edit that gives ``setting`` a new value, or keeps it where it only names the value."""
+        if setting.names:
+            return self.keep(setting, setting.names)
+        return Edit(setting.span, self.name, "rewrite", replacement, reason, self.grade)
+
+    def keep(self, setting: Setting, reason: str) -> Edit:
+        """Return the row that says why ``setting`` stays: ``report`` where a person should look at it."""
+        return Edit(setting.span, self.name, "report" if setting.advice else "keep", None, reason, self.grade)
+
+    def report(self, setting: Setting, reason: str) -> Edit:
+        """Return the row that asks a person to look at ``setting``."""
+        return Edit(setting.span, self.name, "report", None, reason, self.grade)
+
+
+class SwitchCodemod(Codemod):
+    """A codemod that turns boolean settings on or off, whatever the language spells a boolean.
+
+    Attributes:
+        keys: names (nearest key, without case) of the switches.
+        off: the value to write: False (the default) or True.
+    """
+
+    keys: ClassVar[tuple[str, ...]]
+    to: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        """Derive words and trigger from the keys: the key, then the old value close behind it."""
+        if "keys" in cls.__dict__:
+            old = "false" if cls.to else "true"
+            cls.words = cls.keys
+            cls.trigger = f"(?:{'|'.join(map(re.escape, cls.keys))})[^\\n]{{0,80}}?{old}"
+
+    def decide(self, setting: Setting, target: Target) -> Edit | None:
+        """Flip the switch, keeping the spelling of the boolean."""
+        old = "false" if self.to else "true"
+        if setting.key.lower() not in self.keys or setting.value.lower() != old:
+            return None
+        new = "true" if self.to else "false"
+        spelled = new.capitalize() if setting.value[0].isupper() else new
+        return self.rewrite(setting, spelled.upper() if setting.value.isupper() else spelled)
+
+
+def codemod_folder() -> Path:
+    """Return the folder of the codemods that come with verl-patch, beside the package."""
+    return Path(__file__).resolve().parent.parent / "codemods"
+
+
+@cache
+def discover() -> dict[str, Codemod]:
+    """Return all codemods by name: those of ``codemods/``, then those of the entry-point group.
+
+    The folder is found by the place of this file, never through ``sys.path``: a checkout that holds a
+    ``codemods`` package of its own must not have it imported.
+    """
+    found: dict[str, Codemod] = {}
+    for path in sorted(codemod_folder().glob("[!_]*.py")):
+        name = f"verl_legacy_patch._codemods.{path.stem}"
+        spec = spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"cannot load the codemod {path}")
+        module = module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Codemod) and value.__module__ == name:
+                found[value.name] = value()
+    for plugin in _plugins():
+        found.setdefault(plugin.name, plugin)
+    return found
+
+
+def _plugins() -> list[Codemod]:
+    """Return the codemods that other distributions register; one that fails to load is an error."""
+    from importlib.metadata import entry_points
+
+    return [entry.load()() for entry in entry_points(group=ENTRY_POINT_GROUP)]

@@ -1,0 +1,135 @@
+"""The vocabulary of the engine: settings are found, edits are wanted, sites are reported.
+
+This module imports nothing of the project. Spans are half-open byte offsets into the file as it is on disk
+(or in git), so that what is not edited stays byte-identical whatever the encoding or the line endings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Action = Literal["rewrite", "keep", "report"]
+Grade = Literal["safe", "review"]
+
+
+class Span(NamedTuple):
+    """Bytes ``start`` (included) to ``end`` (not included) of a file."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One place that holds a value under a key, as a language adapter found it.
+
+    Attributes:
+        path: the dotted key, outermost part first. ``path[-1]`` is the nearest name: the keyword, the YAML
+            key, the last part of a Hydra override, the method of a cast (``"bfloat16"``, ``"to"``).
+        value: the value without quotes: ``bf16``, ``torch.bfloat16``, ``True``.
+        span: the bytes that a new value replaces: inside the quotes of a string.
+        position: where the value stands, in words for people (``keyword argument``, ``YAML value``).
+        names: why this place only names its value and must stay; empty where it chooses one.
+        advice: true where a kept place may still pick the wrong path on an old GPU: a person should look.
+    """
+
+    path: tuple[str, ...]
+    value: str
+    span: Span
+    position: str
+    names: str = ""
+    advice: bool = False
+
+    @property
+    def key(self) -> str:
+        """The nearest name, or an empty string for a value without any."""
+        return self.path[-1] if self.path else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a codemod wants done (or deliberately not done) with a span.
+
+    ``replacement`` is None for ``keep`` and ``report``. ``reason`` is a phrase for people; empty for a plain
+    rewrite, which the codemod's own summary explains.
+    """
+
+    span: Span
+    codemod: str
+    action: Action
+    replacement: str | None = None
+    reason: str = ""
+    grade: Grade = "safe"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One row of the result. Lines and columns start at 1; columns count characters."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    codemod: str
+    action: Action
+    grade: Grade
+    before: str
+    after: str | None
+    reason: str
+
+
+class OverlappingEdits(ValueError):
+    """Two codemods want different text for the same bytes: a bug in one of them."""
+
+
+def splice(source: bytes, edits: Iterable[Edit]) -> bytes:
+    """Return ``source`` with the spans of the rewrites replaced.
+
+    Raises:
+        OverlappingEdits: two rewrites overlap and are not the same one.
+    """
+    parts: list[bytes] = []
+    position = 0
+    last: Edit | None = None
+    for edit in sorted((e for e in edits if e.replacement is not None), key=lambda e: e.span):
+        if last is not None and edit.span == last.span and edit.replacement == last.replacement:
+            if edit.span.start != edit.span.end:
+                continue
+            raise OverlappingEdits(f"{last.codemod} and {edit.codemod} insert the same text at byte {edit.span.start}")
+        if edit.span.start < position or (last is not None and edit.span == last.span):
+            other = last.codemod if last else "?"
+            raise OverlappingEdits(f"{other} and {edit.codemod} both edit bytes {edit.span.start}-{edit.span.end}")
+        assert edit.replacement is not None
+        parts += [source[position : edit.span.start], edit.replacement.encode()]
+        position, last = edit.span.end, edit
+    parts.append(source[position:])
+    return b"".join(parts)
+
+
+class Lines:
+    """Line and column (both from 1, columns in characters) of byte offsets in one file."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._starts = [0]
+        find = source.find
+        at = find(b"\n")
+        while at != -1:
+            self._starts.append(at + 1)
+            at = find(b"\n", at + 1)
+
+    def locate(self, offset: int) -> tuple[int, int]:
+        """Return (line, column) of the byte at ``offset``."""
+        from bisect import bisect_right
+
+        line = bisect_right(self._starts, offset)
+        start = self._starts[line - 1]
+        return line, len(self._source[start:offset].decode("utf-8", "replace")) + 1
+
+    def text(self, line: int) -> str:
+        """Return the text of a line (from 1) without its line ending."""
+        end = self._starts[line] if line < len(self._starts) else len(self._source)
+        return self._source[self._starts[line - 1] : end].decode("utf-8", "replace").rstrip("\r\n")
