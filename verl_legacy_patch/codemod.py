@@ -100,18 +100,21 @@ class SwitchCodemod(Codemod):
 
     Attributes:
         keys: names (nearest key, without case) of the switches.
-        off: the value to write: False (the default) or True.
+        to: the value to write: False (the default) or True.
+        more: literals (not patterns) of what else ``visit`` looks for.
     """
 
     keys: ClassVar[tuple[str, ...]]
     to: ClassVar[bool] = False
+    more: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         """Derive words and trigger from the keys: the key, then the old value close behind it."""
         if "keys" in cls.__dict__:
             old = "false" if cls.to else "true"
-            cls.words = cls.keys
-            cls.trigger = f"(?:{'|'.join(map(re.escape, cls.keys))})[^\\n]{{0,80}}?{old}"
+            cls.words = (*cls.keys, *cls.more)
+            near = rf"(?:{_any(cls.keys)})(?:[^\n]|\n[ \t]*(?=default\b)){{0,80}}?{old}"
+            cls.trigger = "|".join(filter(None, (near, _any(cls.more))))
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Flip the switch, keeping the spelling of the boolean."""
@@ -121,6 +124,11 @@ class SwitchCodemod(Codemod):
         new = "true" if self.to else "false"
         spelled = new.capitalize() if setting.value[0].isupper() else new
         return self.rewrite(setting, spelled.upper() if setting.value.isupper() else spelled)
+
+
+def _any(literals: tuple[str, ...]) -> str:
+    """Return a pattern that matches any of the literals; empty for none."""
+    return "|".join(map(re.escape, literals))
 
 
 def codemod_folder() -> Path:

@@ -33,6 +33,9 @@ class Setting:
         position: where the value stands, in words for people (``keyword argument``, ``YAML value``).
         names: why this place only names its value and must stay; empty where it chooses one.
         advice: true where a kept place may still pick the wrong path on an old GPU: a person should look.
+        code: true where the value is an expression of the language and no text (``torch.bfloat16``).
+        allowed: the values that this place accepts, when it says so itself (``choices=``, ``Literal``).
+        around: names and tests of the code around it (classes, functions, calls), which may put it out of scope.
     """
 
     path: tuple[str, ...]
@@ -41,6 +44,9 @@ class Setting:
     position: str
     names: str = ""
     advice: bool = False
+    code: bool = False
+    allowed: tuple[str, ...] = ()
+    around: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -107,6 +113,17 @@ def splice(source: bytes, edits: Iterable[Edit]) -> bytes:
         position, last = edit.span.end, edit
     parts.append(source[position:])
     return b"".join(parts)
+
+
+def moved(changes: Iterable[Edit]) -> list[Span]:
+    """Return where the replacements of non-overlapping rewrites stand in the new text, in order."""
+    spans, shift = [], 0
+    for edit in sorted(changes, key=lambda edit: edit.span):
+        size = len((edit.replacement or "").encode())
+        start = edit.span.start + shift
+        spans.append(Span(start, start + size))
+        shift += size - (edit.span.end - edit.span.start)
+    return spans
 
 
 class Lines:

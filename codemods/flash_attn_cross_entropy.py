@@ -1,0 +1,53 @@
+"""Do not pick up flash-attn's Triton cross-entropy.
+
+What it does: the import of flash_attn.ops.triton.cross_entropy, which stands in a try block with a fallback, is
+replaced by an ImportError, so that the fallback is taken on every machine.
+
+Why: the kernel is chosen whenever flash-attn happens to be installed, even where none of its kernels can run.
+Triton needs compute capability 7.0, and flash-attn 8.0.
+
+What it leaves alone: an import that is not guarded is reported: there is no fallback to take.
+
+Source: https://github.com/Dao-AILab/flash-attention/blob/main/flash_attn/ops/triton/cross_entropy.py
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.setting import Edit
+from verl_legacy_patch.target import Capability, Target
+
+if TYPE_CHECKING:
+    from verl_legacy_patch.languages.python import Statement
+
+MODULE = "flash_attn.ops.triton.cross_entropy"
+FALLBACK = 'raise ImportError("the Triton cross-entropy of flash-attn needs compute capability 8.0")'
+
+
+class FlashAttnCrossEntropy(Codemod):
+    """See the module's docstring."""
+
+    name = "flash-attn-cross-entropy"
+    words = (MODULE,)
+    trigger = r"from\s+flash_attn\.ops\.triton\.cross_entropy\s+import|import\s+flash_attn\.ops\.triton\.cross_entropy"
+    when = "compute capability below 8.0"
+
+    def applies(self, target: Target) -> bool:
+        """flash-attn needs 8.0."""
+        return target.capability < Capability(8, 0)
+
+    def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
+        """Replace a guarded import by the error that its handler waits for."""
+        import libcst as cst
+
+        from verl_legacy_patch.languages.python_nodes import dotted, find
+
+        for node, _ in find(statement, cst.ImportFrom):
+            if dotted(node.module) != MODULE:
+                continue
+            span = statement.span_of(node)
+            if statement.context.guarded:
+                yield Edit(span, self.name, "rewrite", FALLBACK, "", self.grade)
+            else:
+                yield Edit(span, self.name, "report", None, "unguarded: there is no fallback to take", self.grade)

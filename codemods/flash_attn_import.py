@@ -1,0 +1,72 @@
+"""Import the padding helpers from a pure PyTorch module instead of flash-attn.
+
+What it does: imports from flash_attn.bert_padding become imports from verl.utils.torch_padding, a module that
+verl-patch adds to the checkout. Its four functions do the same index arithmetic without any CUDA code.
+
+Why: flash-attn cannot be built or loaded on these cards, but verl imports it when the actor, the critic or the SFT
+trainer is imported, also with packing off: "ModuleNotFoundError: No module named 'flash_attn'".
+
+What it leaves alone: imports with a fallback of their own (try/except), the NPU branch, and Megatron. Imports of
+flash-attn's attention kernels are reported unless a test for them is around.
+
+Source: https://github.com/Dao-AILab/flash-attention/blob/main/flash_attn/bert_padding.py
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from verl_legacy_patch.codemod import Codemod, codemod_folder
+from verl_legacy_patch.scope import backend
+from verl_legacy_patch.setting import Edit
+from verl_legacy_patch.target import Target
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from verl_legacy_patch.languages.python import Statement
+
+OLD = "flash_attn.bert_padding"
+NEW = "verl.utils.torch_padding"
+HELPERS = frozenset(("index_first_axis", "pad_input", "unpad_input", "rearrange"))
+
+
+class FlashAttnImport(Codemod):
+    """See the module's docstring."""
+
+    name = "flash-attn-import"
+    words = ("flash_attn",)
+    trigger = r"\b(?:from|import)\s+flash_attn\b"
+
+    def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
+        """Redirect the padding helpers; report what else would need flash-attn."""
+        import libcst as cst
+
+        from verl_legacy_patch.languages.python_nodes import dotted, find
+
+        tests = (*statement.context.tests, *statement.context.otherwise)
+        for node, _ in (*find(statement, cst.ImportFrom), *find(statement, cst.Import)):
+            module = dotted(node.module) if isinstance(node, cst.ImportFrom) else statement.text(node.names[0])
+            reason = next(filter(None, map(backend, statement.context.tests)), "")
+            if statement.context.guarded:
+                reason = "guarded: a fallback follows"
+            elif any("flash" in test for test in tests):
+                reason = "guarded: only imported where flash-attn is there"
+            if module.startswith("flash_attn.ops.triton.cross_entropy"):
+                continue  # flash-attn-cross-entropy
+            span = statement.span_of(node)
+            if reason:
+                yield Edit(span, self.name, "keep", None, reason, self.grade)
+            elif isinstance(node, cst.ImportFrom) and module == OLD and self._only_helpers(node):
+                assert node.module is not None
+                yield Edit(statement.span_of(node.module), self.name, "rewrite", NEW, "", self.grade)
+            else:
+                yield Edit(span, self.name, "report", None, "needs flash-attn, which these cards cannot run", self.grade)
+
+    def _only_helpers(self, node: "cst.ImportFrom") -> bool:
+        """Return whether every imported name has a pure PyTorch twin."""
+        names = node.names
+        return not hasattr(names, "value") and all(alias.evaluated_name in HELPERS for alias in names)  # type: ignore[union-attr]
+
+    def added_files(self, edited: Mapping[str, list[Edit]], package: str, target: Target) -> dict[str, bytes]:
+        """Return the pure PyTorch module."""
+        return {f"{package}/utils/torch_padding.py": (codemod_folder() / "support" / "torch_padding.py").read_bytes()}

@@ -1,0 +1,32 @@
+"""Turn verl's fused linear-and-entropy kernels off.
+
+What it does: use_fused_kernels becomes false in Python, YAML and launch scripts.
+
+Why: the Triton implementation needs compute capability 7.0, and both implementations replace a forward that was
+written for packed input with flash attention.
+
+What it leaves alone: values that are read from the configuration, and the parameter of the function that patches
+a model: its callers decide.
+
+Source: https://github.com/volcengine/verl/blob/main/verl/utils/kernel/kernels.py
+"""
+
+from verl_legacy_patch.codemod import SwitchCodemod
+from verl_legacy_patch.setting import Edit, Setting
+from verl_legacy_patch.target import Target
+
+
+class FusedKernels(SwitchCodemod):
+    """See the module's docstring."""
+
+    name = "fused-kernels"
+    grade = "review"
+    keys = ("use_fused_kernels",)
+    when = "compute capability below 7.0, or attention that is not flash"
+
+    def decide(self, setting: Setting, target: Target) -> Edit | None:
+        """Flip the switch; a parameter default stays."""
+        edit = super().decide(setting, target)
+        if edit is not None and setting.position == "parameter default":
+            return self.keep(setting, "a parameter default: the callers decide")
+        return edit

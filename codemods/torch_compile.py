@@ -1,0 +1,73 @@
+"""Run without torch.compile.
+
+What it does: use_torch_compile becomes false in Python, YAML and launch scripts; an unconditional
+torch.compile(f, ...) becomes f, and a @torch.compile decorator goes.
+
+Why: torch.compile generates Triton code for the GPU, and Triton needs compute capability 7.0: "Found Tesla P40
+which is too old to be supported by the triton GPU compiler, which is used as the backend".
+
+What it leaves alone: calls that a switch already guards (a condition around them, disable=...).
+
+Source: https://github.com/pytorch/pytorch/blob/main/torch/_inductor/scheduler.py
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from verl_legacy_patch.codemod import SwitchCodemod
+from verl_legacy_patch.setting import Action, Edit, Span
+from verl_legacy_patch.target import Capability, Target
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from verl_legacy_patch.languages.python import Statement
+
+
+class TorchCompile(SwitchCodemod):
+    """See the module's docstring."""
+
+    name = "torch-compile"
+    keys = ("use_torch_compile",)
+    more = ("torch.compile",)
+    when = "compute capability below 7.0"
+
+    def applies(self, target: Target) -> bool:
+        """Triton needs 7.0."""
+        return target.capability < Capability(7, 0)
+
+    def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
+        """Unwrap unconditional calls and drop decorators."""
+        import libcst as cst
+
+        from verl_legacy_patch.languages.python_nodes import dotted, find, keyword
+
+        for node, parents in find(statement, cst.Attribute):
+            if dotted(node) != "torch.compile":
+                continue
+            call = parents[-1] if isinstance(parents[-1], cst.Call) and parents[-1].func is node else None
+            outer: cst.CSTNode = call or node
+            around = [*parents, node]
+            decorator = next((parent for parent in parents if isinstance(parent, cst.Decorator)), None)
+            gated = any(isinstance(parent, (cst.IfExp, cst.BooleanOperation)) for parent in around)
+            if gated or statement.context.tests or (call is not None and keyword(call, "disable") is not None):
+                yield self._row(statement, outer, "keep", "a condition around it decides")
+            elif decorator is not None and decorator.decorator is outer:
+                yield Edit(_whole_lines(statement, decorator), self.name, "rewrite", "", "decorator removed", self.grade)
+            elif call is not None and call.args and call.args[0].keyword is None and not call.args[0].star:
+                function = statement.text(call.args[0].value)
+                yield Edit(statement.span_of(call), self.name, "rewrite", function, "", self.grade)
+            else:
+                yield self._row(statement, outer, "report", "torch.compile is used in a way that needs a person")
+
+    def _row(self, statement: "Statement", node: "cst.CSTNode", action: "Action", reason: str) -> Edit:
+        return Edit(statement.span_of(node), self.name, action, None, reason, self.grade)
+
+
+def _whole_lines(statement: "Statement", decorator: "cst.CSTNode") -> Span:
+    """Return the bytes of a decorator with its indentation and line ending."""
+    raw = statement.source.raw
+    start, end = statement.span_of(decorator)
+    start = raw.rfind(b"\n", 0, start) + 1
+    newline = raw.find(b"\n", end)
+    return Span(start, len(raw) if newline < 0 else newline + 1)

@@ -1,0 +1,203 @@
+"""Python: statements that overlap a trigger, as LibCST nodes with spans and context, and their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import libcst as cst
+from libcst.metadata.span_provider import CodeSpan, SpanProvidingCodegenState, byte_length_in_utf8
+
+from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.languages.python_context import Context, Located, Source, locate, parse
+from verl_legacy_patch.setting import Setting, Span
+
+_SIMPLE_PREFIX = "if 1:\n"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a file as a LibCST node; of a compound statement, only the header counts.
+
+    Attributes:
+        node: the statement. Its body, if it has one, is a placeholder or is visited as statements of its own.
+        context: the classes, functions, tests and ``try`` blocks around it.
+        hits: the trigger matches inside, as spans of the bytes on disk.
+    """
+
+    node: cst.BaseStatement
+    context: Context
+    hits: Sequence[Span]
+    source: Source
+    span: Span
+    _spans: dict[cst.CSTNode, CodeSpan] = field(repr=False)
+    _shift: int = 0
+
+    def span_of(self, node: cst.CSTNode) -> Span:
+        """Return the bytes on disk of a node of this statement, without the whitespace around it."""
+        code = self._spans[node]
+        return self.source.raw_span(Span(code.start + self._shift, code.start + code.length + self._shift))
+
+    def is_hit(self, node: cst.CSTNode) -> bool:
+        """Return whether a trigger matched inside ``node``."""
+        span = self.span_of(node)
+        return any(hit.start < span.end and hit.end > span.start for hit in self.hits)
+
+    def text(self, node: cst.CSTNode) -> str:
+        """Return the source text of a node."""
+        span = self.span_of(node)
+        return self.source.raw[span.start : span.end].decode(self.source.encoding)
+
+
+def statements(raw: bytes, hits: Sequence[Span]) -> Iterator[Statement]:
+    """Yield the statements of a file that overlap ``hits``, in file order.
+
+    Args:
+        raw: the bytes of the file.
+        hits: spans of trigger matches in ``raw``.
+
+    Raises:
+        SourceError: neither the interpreter's grammar nor LibCST's can read the file.
+    """
+    source = Source(raw)
+    inside = [source.utf8_span(hit) for hit in hits]
+    try:
+        tree = parse(source)
+    except SourceError as error:
+        yield from _whole_file(source, hits, error)
+        return
+    for place in locate(source, tree, inside):
+        yield _statement(source, place, hits)
+
+
+def settings(raw: bytes, hits: Sequence[Span]) -> Iterator[Setting]:
+    """Yield the settings of a file that overlap ``hits``. See ``statements`` for the errors."""
+    from verl_legacy_patch.languages.python_settings import statement_settings
+
+    for statement in statements(raw, hits):
+        yield from statement_settings(statement)
+
+
+def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statement:
+    """Parse one statement on its own, under a dummy header that carries its indentation."""
+    text = source.utf8[place.span.start : place.span.end].decode()
+    if text.startswith("elif"):
+        text = "if  " + text[4:]
+    prefix = _SIMPLE_PREFIX + place.indent if place.indent else ""
+    if place.kind == "match_case":
+        prefix = f"{prefix}match _:\n{place.indent} " if place.indent else "match _:\n "
+    if place.kind == "ExceptHandler":
+        prefix += f"try: pass\n{place.indent}"
+    suffix = _SUFFIXES.get(place.kind, "\n")
+    try:
+        module = cst.parse_module(prefix + text + suffix)
+    except (cst.ParserSyntaxError, RecursionError) as error:
+        line = source.line_of(place.span.start)
+        raise SourceError(f"LibCST cannot parse this statement: {_first_line(error)}", line) from None
+    shift = place.span.start - len(prefix.encode())
+    node: Any = module.body[0]
+    if place.indent:
+        node = node.body.body[0]
+    if place.kind == "match_case":
+        node = node.cases[0]
+    if place.kind == "ExceptHandler":
+        node = node.handlers[0]
+    span = source.raw_span(place.span)
+    mine = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
+    return Statement(node, place.context, mine, source, span, _spans(module), shift)
+
+
+#: What makes a lone header a complete statement.
+_SUFFIXES = {"Match": "case _: pass\n"} | dict.fromkeys(
+    "If While For AsyncFor With AsyncWith FunctionDef AsyncFunctionDef ClassDef ExceptHandler match_case".split(),
+    " pass\n",
+)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+class _Positions:
+    """Takes the positions that LibCST's code generator records (what its span provider does for a file)."""
+
+    def __init__(self) -> None:
+        self._computed: dict[cst.CSTNode, CodeSpan] = {}
+
+
+def _spans(module: cst.Module) -> dict[cst.CSTNode, CodeSpan]:
+    """Return the byte span of every node. A third of the cost of ``MetadataWrapper`` on a small module."""
+    positions: Any = _Positions()
+    state = SpanProvidingCodegenState(
+        default_indent=module.default_indent,
+        default_newline=module.default_newline,
+        provider=positions,
+        get_length=byte_length_in_utf8,
+    )
+    module._codegen(state)
+    computed: dict[cst.CSTNode, CodeSpan] = positions._computed
+    return computed
+
+
+def _whole_file(source: Source, hits: Sequence[Span], reason: SourceError) -> Iterator[Statement]:
+    """Yield the statements of a file that only LibCST's grammar can read."""
+    try:
+        module = cst.parse_module(source.text)
+    except (cst.ParserSyntaxError, RecursionError):
+        raise reason from None
+    spans = _spans(module)
+    yield from _block(source, module.body, Context(), hits, spans, module)
+
+
+def _block(
+    source: Source,
+    body: Sequence[Any],
+    context: Context,
+    hits: Sequence[Span],
+    spans: dict[cst.CSTNode, CodeSpan],
+    module: cst.Module,
+) -> Iterator[Statement]:
+    for node in body:
+        code = spans[node]
+        span = source.raw_span(Span(code.start, code.start + code.length))
+        inside = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
+        if not inside:
+            continue
+        yield Statement(node, context, inside, source, span, spans)
+        for children, around in _blocks(node, context, module):
+            yield from _block(source, children, around, inside, spans, module)
+
+
+def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[Sequence[Any], Context]]:
+    """Yield the blocks of a compound statement with the context inside each."""
+
+    def code(part: cst.CSTNode) -> str:
+        return module.code_for_node(part).strip()
+
+    inside = context
+    if isinstance(node, cst.ClassDef):
+        inside = replace(context, classes=(*context.classes, node.name.value))
+    elif isinstance(node, cst.FunctionDef):
+        inside = replace(context, functions=(*context.functions, node.name.value), guarded=False)
+    elif isinstance(node, (cst.If, cst.While)):
+        inside = replace(context, tests=(*context.tests, code(node.test)))
+    elif isinstance(node, cst.MatchCase):
+        inside = replace(context, tests=(*context.tests, code(node.pattern)))
+    elif isinstance(node, (cst.Try, cst.TryStar)) and node.handlers:
+        inside = replace(context, guarded=True)
+    if isinstance(node, cst.Match):
+        yield node.cases, context
+        return
+    body = getattr(node, "body", None)
+    if isinstance(body, cst.IndentedBlock):
+        yield body.body, inside
+    elif isinstance(body, cst.SimpleStatementSuite):
+        yield [body], inside
+    for name in ("handlers", "orelse", "finalbody"):
+        part = getattr(node, name, None)
+        around = context
+        if name == "orelse" and isinstance(node, (cst.If, cst.While)):
+            around = replace(context, otherwise=(*context.otherwise, code(node.test)))
+        if part:
+            yield part if isinstance(part, (list, tuple)) else [part], around

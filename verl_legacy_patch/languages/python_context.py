@@ -1,0 +1,200 @@
+"""Where the interesting Python statements are, and what encloses them.
+
+The whole file goes through ``ast`` (parsed in C, cheap), which is only asked for positions: the statements that
+overlap a trigger, and the classes, functions, tests and ``try`` blocks around them. Rules look at those
+statements as LibCST nodes, one small parse each, because parsing whole files with LibCST costs twenty times as
+much. A file that the running interpreter's grammar cannot read is handed to LibCST whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import re
+import tokenize
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.setting import Span
+
+_NEWLINE = re.compile(rb"\r\n|\r|\n")
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What encloses a statement, outermost first.
+
+    Attributes:
+        classes: names of the enclosing classes.
+        functions: names of the enclosing functions.
+        tests: source of the tests (``if``, ``elif``, ``case`` patterns) under which the statement runs.
+        otherwise: source of the tests whose ``else`` branch holds the statement.
+        guarded: whether a ``try`` with handlers for import or runtime errors is around it.
+    """
+
+    classes: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
+    guarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A statement (of a compound one the header only) as a span of the decoded file, with its context."""
+
+    span: Span
+    kind: str
+    context: Context
+    indent: str
+
+
+class Source:
+    """A Python file as text, with byte offsets that lead back to the bytes on disk."""
+
+    def __init__(self, raw: bytes) -> None:
+        """Decode ``raw`` by its BOM or coding cookie.
+
+        Raises:
+            SourceError: the bytes are not in the encoding that the file declares.
+        """
+        self.raw = raw
+        self._bom = len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
+        self.encoding = "utf-8"
+        if not self._bom and b"coding" in raw[:400]:
+            try:
+                self.encoding = tokenize.detect_encoding(BytesIO(raw).readline)[0]
+            except SyntaxError as error:
+                raise SourceError(str(error)) from None
+        try:
+            self.text = raw[self._bom :].decode(self.encoding)
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start + self._bom) + 1
+            raise SourceError(f"byte {error.object[error.start]:#04x} is not {self.encoding}", line) from None
+        self.utf8 = raw[self._bom :] if self.encoding == "utf-8" else self.text.encode()
+        self._starts = [0, *(m.end() for m in _NEWLINE.finditer(self.utf8))]
+
+    def raw_span(self, span: Span) -> Span:
+        """Turn a span of ``utf8`` into one of the bytes on disk."""
+        if self.encoding == "utf-8":
+            return Span(span.start + self._bom, span.end + self._bom)
+        start = len(self.utf8[: span.start].decode().encode(self.encoding))
+        return Span(start, start + len(self.utf8[span.start : span.end].decode().encode(self.encoding)))
+
+    def utf8_span(self, span: Span) -> Span:
+        """Turn a span of the bytes on disk into one of ``utf8``."""
+        if self.encoding == "utf-8":
+            return Span(max(0, span.start - self._bom), max(0, span.end - self._bom))
+        start = len(self.raw[: span.start].decode(self.encoding).encode())
+        return Span(start, start + len(self.raw[span.start : span.end].decode(self.encoding).encode()))
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset in ``utf8`` of ``ast``'s line (from 1) and column (bytes, from 0)."""
+        return self._starts[line - 1] + column
+
+    def line_of(self, offset: int) -> int:
+        """Return the line (from 1) that holds an offset of ``utf8``."""
+        return bisect_right(self._starts, offset)
+
+    def line_start(self, offset: int) -> int:
+        """Return the offset of the first byte of the line that holds ``offset``."""
+        return self._starts[self.line_of(offset) - 1]
+
+
+def parse(source: Source) -> ast.Module:
+    """Parse a file with the interpreter's own grammar.
+
+    Raises:
+        SourceError: it is not Python to this interpreter.
+    """
+    return _parse(source.text)
+
+
+@lru_cache(maxsize=4)  # a rewrite and its checks read the same two texts
+def _parse(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise SourceError(error.msg, error.lineno or 0) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SourceError(str(error) or type(error).__name__) from None
+
+
+def locate(source: Source, tree: ast.Module, hits: Sequence[Span]) -> Iterator[Located]:
+    """Yield the statements that overlap ``hits`` (spans of ``source.utf8``), each once, in file order."""
+    finder = _Finder(source)
+    finder.block(tree.body, list(hits), Context())
+    return iter(finder.found)
+
+
+class _Finder:
+    """Descends only into the blocks that hold a hit."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.found: list[Located] = []
+
+    def block(self, nodes: Sequence[Any], hits: list[Span], context: Context) -> None:
+        """Visit the nodes of a block (statements, handlers or cases) that hold one of ``hits``."""
+        spans = [self._span(node) for node in nodes]
+        for node, span in zip(nodes, spans, strict=True):
+            inside = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
+            if inside:
+                self._node(node, span, inside, context)
+
+    def _span(self, node: Any) -> Span:
+        text, offset = self._source.utf8, self._source.offset
+        if isinstance(node, ast.match_case):  # the only node without a position of its own
+            start = text.rfind(b"case", 0, offset(node.pattern.lineno, node.pattern.col_offset))
+            last = node.body[-1]
+        else:
+            start, last = offset(node.lineno, node.col_offset), node
+        if getattr(node, "decorator_list", None):
+            first = node.decorator_list[0]
+            start = text.rfind(b"@", 0, offset(first.lineno, first.col_offset))
+        return Span(start, offset(last.end_lineno, last.end_col_offset))
+
+    def _node(self, node: Any, span: Span, hits: list[Span], context: Context) -> None:
+        children = getattr(node, "body", None) or getattr(node, "cases", None)
+        if not children:
+            self._emit(node, span, context)
+            return
+        first = self._span(children[0]).start
+        if "Try" not in type(node).__name__ and any(hit.start < first for hit in hits):
+            self._emit(node, Span(span.start, first), context)
+        for name in _BLOCKS:
+            if block := getattr(node, name, None):
+                self.block(block, hits, self._inner(node, name, context))
+
+    def _inner(self, node: Any, block: str, context: Context) -> Context:
+        """Return the context of the statements in one block of a compound statement."""
+        if isinstance(node, ast.ClassDef):
+            return replace(context, classes=(*context.classes, node.name))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return replace(context, functions=(*context.functions, node.name), guarded=False)
+        if isinstance(node, (ast.If, ast.While)):
+            test = self._text(node.test)
+            if block == "body":
+                return replace(context, tests=(*context.tests, test))
+            return replace(context, otherwise=(*context.otherwise, test))
+        if isinstance(node, ast.match_case):
+            return replace(context, tests=(*context.tests, self._text(node.pattern)))
+        if type(node).__name__ in ("Try", "TryStar") and block == "body" and node.handlers:
+            return replace(context, guarded=True)
+        return context
+
+    def _text(self, node: Any) -> str:
+        start = self._source.offset(node.lineno, node.col_offset)
+        end = self._source.offset(node.end_lineno, node.end_col_offset)
+        return self._source.utf8[start:end].decode()
+
+    def _emit(self, node: Any, span: Span, context: Context) -> None:
+        before = self._source.utf8[self._source.line_start(span.start) : span.start]
+        indent = before.decode() if not before.strip() else ""
+        self.found.append(Located(span, type(node).__name__, context, indent))

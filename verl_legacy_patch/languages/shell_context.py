@@ -1,0 +1,90 @@
+"""Where a shell word stands: under a test for its own value, or behind a check of the hardware."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+TRANSLATION = "a translation: chosen under a test for the same value"
+GATED = "already gated on hardware"
+
+_TEST = re.compile(rb"(==|=~|!=|(?<![!<>=])=)[ \t]*[\"']?([\w.*^$-]+)")
+_HARDWARE = re.compile(rb"compute_cap|capability|bf16_supported|\bsm_?\d\d\b", re.I)
+#: Equal switches say nothing: a test for True of one key and a True of another are not a translation.
+_SWITCHES = frozenset({b"true", b"false", b"0", b"1", b"yes", b"no", b"on", b"off", b"null", b"none", b""})
+_BRANCHES = frozenset({"if_statement", "case_item", "list"})
+
+
+def _same(left: bytes, right: bytes) -> bool:
+    return _spelling(left) == _spelling(right) and _spelling(right) not in _SWITCHES
+
+
+def _spelling(text: bytes) -> bytes:
+    """Return one spelling of all those of a value: ``torch.bfloat16`` and ``BF16`` are ``bf16``."""
+    return text.lower().strip(b"^$*\"'").removeprefix(b"torch.").replace(b"float", b"f")
+
+
+def chosen_under(path: Sequence[Node], value: str, source: bytes) -> str:
+    """Return why ``value``, at the end of ``path``, is only named there; empty when it is chosen freely."""
+    wanted = value.encode("utf-8", "replace")
+    for index in range(len(path) - 2, -1, -1):
+        node = path[index]
+        if node.type not in _BRANCHES:
+            continue
+        reason = _READERS[node.type](node, path[index + 1], wanted, source)
+        if reason:
+            return reason
+    return ""
+
+
+def _condition(node: Node, source: bytes) -> bytes:
+    """Return the text between ``if`` and ``then``."""
+    for child in node.children:
+        if child.type == "then":
+            return source[node.start_byte : child.start_byte]
+    return b""
+
+
+def _tested(condition: bytes, wanted: bytes, negated: bool) -> str:
+    for operator, value in _TEST.findall(condition):
+        if (operator == b"!=") == negated and _same(value, wanted):
+            return TRANSLATION
+    return GATED if _HARDWARE.search(condition) else ""
+
+
+def _if(node: Node, child: Node, wanted: bytes, source: bytes) -> str:
+    condition = _condition(node, source)
+    if child.start_byte < node.start_byte + len(condition):
+        return ""
+    if child.type == "elif_clause":
+        own = _condition(child, source)
+        return _tested(own, wanted, False) or _tested(condition, wanted, True)
+    return _tested(condition, wanted, child.type == "else_clause")
+
+
+def _case(node: Node, child: Node, wanted: bytes, source: bytes) -> str:
+    for part in node.children:
+        if part.type == ")":
+            break
+        if part.start_byte == child.start_byte:
+            return ""
+        if part.is_named and _same(source[part.start_byte : part.end_byte], wanted):
+            return TRANSLATION
+    return ""
+
+
+def _list(node: Node, child: Node, wanted: bytes, source: bytes) -> str:
+    left, operator = node.children[0], node.children[1]
+    if child.start_byte == left.start_byte:
+        return ""
+    condition = source[left.start_byte : left.end_byte]
+    if left.type not in ("test_command", "command", "list"):
+        return ""
+    return _tested(condition, wanted, operator.type == "||") if left.type == "test_command" else ""
+
+
+_READERS = {"if_statement": _if, "case_item": _case, "list": _list}

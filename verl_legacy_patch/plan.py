@@ -1,0 +1,263 @@
+"""From a checkout to everything that would change in it: each file by itself, then what depends on other files.
+
+Mirrors of configuration files follow the files that they repeat; code that needs a new module gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from verl_legacy_patch import mirror, scope
+from verl_legacy_patch.checkout import Checkout
+from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.rewrite import Rewritten, decide_settings, find_hits, finish, rewrite
+from verl_legacy_patch.setting import Edit, Setting, Site, Span
+from verl_legacy_patch.target import Target
+
+#: Called with (files done, files in all).
+Progress = Callable[[int, int], None]
+
+
+class Problem(NamedTuple):
+    """A file that could not be rewritten: where and why."""
+
+    path: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that would be written. ``before`` is None for a new one."""
+
+    path: str
+    before: bytes | None
+    after: bytes
+    mode: str
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """Return ``added`` or ``modified``."""
+        return "added" if self.before is None else "modified"
+
+
+@dataclass
+class Plan:
+    """Everything that would be done to a checkout."""
+
+    target: Target
+    codemods: Sequence[Codemod]
+    changes: list[FileChange] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    files_read: int = 0
+
+    def rewritten(self) -> list[Site]:
+        """Return the sites that change."""
+        return [site for site in self.sites if site.action == "rewrite"]
+
+
+def make_plan(
+    checkout: Checkout,
+    codemods: Sequence[Codemod],
+    target: Target,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Plan:
+    """Return what the codemods would do to a checkout. Reads only; a file that fails becomes a problem.
+
+    Args:
+        checkout: where the files come from.
+        codemods: the selected ones; those that do not apply to ``target`` are left out.
+        target: what to rewrite to.
+        jobs: worker processes; 1 is fastest for a checkout of verl's size.
+        progress: called after each file.
+    """
+    plan = Plan(target, [codemod for codemod in codemods if codemod.applies(target)])
+    words = sorted({word.encode() for codemod in plan.codemods for word in codemod.words})
+    candidates = checkout.candidates(words) if words else []
+    plan.files_read = len(candidates)
+    modes = {candidate.path: candidate.mode for candidate in candidates}
+    sources = ((candidate.path, content) for candidate, content in checkout.read(candidates))
+    mirrors: list[tuple[str, bytes]] = []
+    results: list[Rewritten] = []
+    ordinary = _apart(sources, mirrors)
+    for done, outcome in enumerate(_rewrite_all(ordinary, plan, jobs), 1):
+        if isinstance(outcome, Problem):
+            plan.problems.append(outcome)
+        else:
+            results.append(outcome)
+        if progress is not None:
+            progress(done, len(candidates))
+    results += _mirrors(checkout, mirrors, results, plan)
+    for result in results:
+        plan.sites += result.sites
+        if result.changed:
+            edits = tuple(edit for edit in result.edits if edit.replacement is not None)
+            plan.changes.append(FileChange(result.path, result.before, result.after, modes[result.path], edits))
+    _add_files(checkout, plan)
+    plan.sites.sort(key=lambda site: (site.path, site.line, site.column, site.codemod))
+    plan.changes.sort(key=lambda change: change.path)
+    return plan
+
+
+def _apart(sources: Iterable[tuple[str, bytes]], mirrors: list[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+    """Pass ordinary files on and put mirrors aside: they are decided when their sources are."""
+    for path, content in sources:
+        if mirror.is_mirror(path):
+            mirrors.append((path, content))
+        else:
+            yield path, content
+
+
+def _rewrite_all(sources: Iterable[tuple[str, bytes]], plan: Plan, jobs: int) -> Iterator[Rewritten | Problem]:
+    if jobs <= 1:
+        for path, content in sources:
+            yield _attempt(path, content, plan.codemods, plan.target)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    names = [codemod.name for codemod in plan.codemods]
+    with ProcessPoolExecutor(jobs) as pool:
+        tasks = [pool.submit(_in_worker, path, content, names, plan.target) for path, content in sources]
+        for task in tasks:
+            yield task.result()
+
+
+def _in_worker(path: str, content: bytes, names: Sequence[str], target: Target) -> Rewritten | Problem:
+    from verl_legacy_patch.codemod import discover
+
+    found = discover()
+    return _attempt(path, content, [found[name] for name in names], target)
+
+
+def _attempt(path: str, content: bytes, codemods: Sequence[Codemod], target: Target) -> Rewritten | Problem:
+    """Rewrite a file; whatever goes wrong with it concerns this file only."""
+    try:
+        return rewrite(path, content, codemods, target)
+    except SourceError as error:
+        return Problem(path, error.line, str(error))
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of a native parser is no Exception
+        lines = str(error).splitlines()
+        return Problem(path, 0, f"{type(error).__name__}: {lines[0] if lines else 'no message'}")
+
+
+def _mirrors(
+    checkout: Checkout, mirrors: Sequence[tuple[str, bytes]], results: Sequence[Rewritten], plan: Plan
+) -> Iterator[Rewritten]:
+    """Decide the files that repeat other files, by what was decided for those."""
+    if not mirrors:
+        return
+    decided: dict[str, dict[Span, str | None]] = {}
+    for result in results:
+        decided[result.path] = {edit.span: edit.replacement for edit in result.edits}
+    read = _Reader(checkout)
+    for path, content in mirrors:
+        try:
+            yield _mirror(path, content, read, decided, plan)
+        except SourceError as error:
+            plan.problems.append(Problem(path, error.line, str(error)))
+
+
+def _mirror(
+    path: str, source: bytes, read: _Reader, decided: Mapping[str, Mapping[Span, str | None]], plan: Plan
+) -> Rewritten:
+    from verl_legacy_patch.languages.yaml import settings
+
+    def decide(text: bytes) -> list[Edit]:
+        hits = find_hits(text, plan.codemods)
+        if reason := scope.file_reason(path):
+            return [Edit(spans[0], codemod.name, "keep", None, reason) for codemod, spans in hits.items()]
+        found = list(settings(text, sorted({span for spans in hits.values() for span in spans})))
+        places = mirror.origins(path, text, read, read.find)
+        follows: dict[Setting, mirror.Follow] = {}
+        if places is not None:
+            follows = {follow.setting: follow for follow in mirror.follow(found, places, decided)}
+        edits: list[Edit] = []
+        for setting in found:
+            for edit in decide_settings([setting], hits, plan.target):
+                edits.append(_followed(edit, follows.get(setting), setting))
+        return edits
+
+    return finish(path, source, decide, "yaml")
+
+
+def _followed(edit: Edit, follow: mirror.Follow | None, setting: Setting) -> Edit:
+    """Return what becomes of a setting of a mirror: its source's decision, else its own."""
+    if follow is None or follow.action == "unknown":
+        return edit
+    replacement = follow.replacement if follow.action == "rewrite" else None
+    return Edit(edit.span, edit.codemod, follow.action, replacement, follow.reason, edit.grade)
+
+
+class _Reader:
+    """Reads configuration files: the first one asked for brings its whole folder, in one go."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self._checkout = checkout
+        self._known: dict[str, bytes | None] = {}
+
+    def __call__(self, path: str) -> bytes | None:
+        if path not in self._known:
+            self._load(path)
+        return self._known.setdefault(path, None)
+
+    def _load(self, path: str) -> None:
+        folder = path.rpartition("/")[0]
+        files = [each for each in self._checkout.list_folder(folder) if each.endswith((".yaml", ".yml"))]
+        for candidate, content in self._checkout.read(self._checkout.named(files)):
+            self._known[candidate.path] = content
+
+    def find(self, suffix: str) -> list[str]:
+        """Return the paths of the checkout that end with ``suffix``."""
+        return [path for path in self._checkout.list_folder("") if path.endswith(suffix)]
+
+
+def _add_files(checkout: Checkout, plan: Plan) -> None:
+    """Add the modules that rewritten code imports, to the ``verl`` package that the code belongs to."""
+    packages = checkout.packages() if plan.changes else []
+    for codemod in plan.codemods:
+        edited: dict[str, dict[str, list[Edit]]] = {}
+        for change in plan.changes:
+            mine = [edit for edit in change.edits if edit.codemod == codemod.name]
+            if mine:
+                edited.setdefault(_package_of(change.path, packages), {})[change.path] = mine
+        for package, by_path in edited.items():
+            if package:
+                for path, content in codemod.added_files(by_path, package, plan.target).items():
+                    _add(checkout, plan, path, content)
+            elif codemod.added_files(by_path, "verl", plan.target):
+                _report_missing_package(plan, codemod, by_path)
+
+
+def _package_of(path: str, packages: Sequence[str]) -> str:
+    """Return the verl package nearest to a file: the one around it, else the first; empty for none."""
+    around = [package for package in packages if path.startswith(package + "/")]
+    return max(around, key=len) if around else (packages[0] if packages else "")
+
+
+def _add(checkout: Checkout, plan: Plan, path: str, content: bytes) -> None:
+    existing = checkout.read_path(path)
+    if existing == content or any(change.path == path for change in plan.changes):
+        return
+    if existing is not None:
+        plan.problems.append(Problem(path, 0, "exists already with other content: rename it, it would be overwritten"))
+        return
+    plan.changes.append(FileChange(path, None, content, "100644"))
+
+
+def _report_missing_package(plan: Plan, codemod: Codemod, by_path: Mapping[str, Sequence[Edit]]) -> None:
+    for index, site in enumerate(plan.sites):
+        if site.codemod == codemod.name and site.path in by_path and site.action == "rewrite":
+            reason = "this checkout has no verl package: patch the verl that it runs with too, the module is added there"
+            plan.sites[index] = replace(site, reason=reason)

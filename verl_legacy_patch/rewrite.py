@@ -1,0 +1,157 @@
+"""The pure heart: the bytes of one file in, the new bytes and the sites out. No disk, no git.
+
+Dry run, check, hook and apply all call ``rewrite`` and differ only in what they do with the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from verl_legacy_patch import scope
+from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.languages import SourceError, language_of
+from verl_legacy_patch.setting import Edit, Lines, Setting, Site, Span, splice
+from verl_legacy_patch.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What became of one file."""
+
+    path: str
+    before: bytes
+    after: bytes
+    edits: tuple[Edit, ...]
+    sites: tuple[Site, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether any byte differs."""
+        return self.after != self.before
+
+
+def rewrite(path: str, source: bytes, codemods: Sequence[Codemod], target: Target) -> Rewritten:
+    """Rewrite one file.
+
+    Args:
+        path: path in the checkout, with forward slashes; decides language and scope.
+        source: the bytes of the file.
+        codemods: those that apply to ``target``.
+        target: what to rewrite to.
+
+    Raises:
+        SourceError: the file cannot be read as its language says, or the result fails a check.
+    """
+    language = language_of(path, source) or ""
+    return finish(path, source, lambda text: decide(path, text, codemods, target), language)
+
+
+def finish(path: str, source: bytes, decide: Callable[[bytes], Sequence[Edit]], language: str) -> Rewritten:
+    """Decide about a file, carry the edits out and check the result. See ``rewrite`` for the errors."""
+    edits = tuple(decide(source))
+    after = splice(source, edits)
+    if after != source:
+        from verl_legacy_patch.verify import verify
+
+        verify(language, source, after, edits, decide)
+    return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)))
+
+
+def decide(path: str, source: bytes, codemods: Sequence[Codemod], target: Target) -> list[Edit]:
+    """Return what should become of each place of a file, in file order. See ``rewrite`` for the errors."""
+    hits = find_hits(source, codemods)
+    if not hits:
+        return []
+    language = language_of(path, source)
+    reason = scope.file_reason(path)
+    if reason or language is None:
+        return _left_alone(path, hits, reason or _unread(path))
+    spans = sorted({span for found in hits.values() for span in found})
+    edits: list[Edit] = []
+    if language == "python":
+        from verl_legacy_patch.languages.python import statements
+        from verl_legacy_patch.languages.python_settings import statement_settings
+
+        for statement in statements(source, spans):
+            edits += decide_settings(statement_settings(statement), hits, target)
+            for codemod in hits:
+                edits += codemod.visit(statement, target)
+    else:
+        edits += decide_settings(_adapter(language)(source, spans), hits, target)
+    return _settled(edits)
+
+
+def decide_settings(settings: Iterable[Setting], codemods: Iterable[Codemod], target: Target) -> Iterator[Edit]:
+    """Yield what the codemods want done with settings; out-of-scope ones stay, with the reason."""
+    codemods = list(codemods)
+    for setting in settings:
+        for codemod in codemods:
+            edit = codemod.decide(setting, target)
+            if edit is None:
+                continue
+            if edit.action != "keep" and (reason := scope.setting_reason(setting)):
+                edit = replace(edit, action="keep", replacement=None, reason=reason)
+            yield edit
+
+
+def find_hits(source: bytes, codemods: Iterable[Codemod]) -> dict[Codemod, list[Span]]:
+    """Return where the trigger of each codemod matches; codemods without a match are left out."""
+    lowered = source.lower()
+    hits: dict[Codemod, list[Span]] = {}
+    for codemod in codemods:
+        if any(word.encode() in lowered for word in codemod.words):
+            spans = [Span(*match.span()) for match in _trigger(codemod.trigger).finditer(lowered)]
+            if spans:
+                hits[codemod] = spans
+    return hits
+
+
+def sites(path: str, source: bytes, edits: Iterable[Edit]) -> Iterator[Site]:
+    """Yield one row per edit, with lines and columns."""
+    lines = Lines(source)
+    for edit in edits:
+        start, end = lines.locate(edit.span.start), lines.locate(edit.span.end)
+        before = source[edit.span.start : edit.span.end].decode("utf-8", "replace")
+        yield Site(
+            path, *start, *end, edit.codemod, edit.action, edit.grade, before, edit.replacement, edit.reason
+        )
+
+
+@lru_cache(maxsize=256)
+def _trigger(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode())
+
+
+def _adapter(language: str):  # type: ignore[no-untyped-def]
+    if language == "shell":
+        from verl_legacy_patch.languages.shell import settings
+    else:
+        from verl_legacy_patch.languages.yaml import settings
+    return settings
+
+
+def _left_alone(path: str, hits: dict[Codemod, list[Span]], reason: str) -> list[Edit]:
+    """Return one row per codemod for a file that nobody looks into, with the number of places."""
+    rows = []
+    for codemod, spans in hits.items():
+        places = f" ({len(spans)} places)" if len(spans) > 1 else ""
+        rows.append(Edit(spans[0], codemod.name, "keep", None, reason + places, codemod.grade))
+    return sorted(rows, key=lambda edit: edit.span)
+
+
+def _unread(path: str) -> str:
+    return "a notebook: its cells are not rewritten" if path.endswith(".ipynb") else "neither code nor configuration"
+
+
+def _settled(edits: Iterable[Edit]) -> list[Edit]:
+    """Merge what several keys or codemods say of the same span: the strongest action wins, once."""
+    rank = {"rewrite": 0, "report": 1, "keep": 2}
+    best: dict[tuple[Span, str], Edit] = {}
+    for edit in edits:
+        known = best.get((edit.span, edit.codemod))
+        if known is None or rank[edit.action] < rank[known.action]:
+            best[edit.span, edit.codemod] = edit
+    return sorted(best.values(), key=lambda edit: (edit.span, edit.codemod))

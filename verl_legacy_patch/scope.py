@@ -1,0 +1,75 @@
+"""What verl-patch leaves alone whatever it says there, and the reason shown for each.
+
+A backend that cannot run below compute capability 8.0 is out of scope wherever its name shows: in a path, in a
+key (``actor.megatron.dtype``), in a class, function or test around a Python value (``VeOmniEngineConfig``).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from verl_legacy_patch.setting import Setting
+
+#: Folders of a checkout that no training run reads, wherever they stand.
+FOLDERS = {
+    "tests": "tests keep what they test",
+    "docs": "documentation",
+    ".github": "continuous integration",
+    "third_party": "vendored code",
+}
+
+#: Backends: what shows their name, and why they stay. The first match wins.
+BACKENDS = {
+    "Megatron": r"megatron|mcore|mbridge",
+    "VeOmni": r"veomni",
+    "TorchTitan": r"torch_?titan",
+    "Automodel": r"<automodel>",
+    "MindSpeed or Ascend NPU": r"mindspeed|hccl|ascend|<npu>",
+    "TensorRT-LLM": r"trt_?llm|tensorrt",
+    "quantised training and rollout (QAT, fp8, fp4)": r"nvfp4|mxfp[48]|<qat>|<w?[48]?a?fp8>|<fp4>",
+    "FSDP-Turbo": r"fsdp_?turbo",
+    "vision-language-action policies": r"<vla>",
+}
+
+#: ``<word>`` stands for a whole word; the others are found inside words too.
+_WHOLE = r"(?<![a-z])(?:\g<1>)(?![a-z])"
+_BACKEND = re.compile(
+    "|".join(f"(?P<b{i}>{re.sub('<([^>]*)>', _WHOLE, text)})" for i, text in enumerate(BACKENDS.values()))
+)
+_QUANTISED_FILE = re.compile(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+#: Configuration that mirrors other files: it follows its sources, wherever it lies and whatever its name.
+MIRROR = re.compile(r"(?:^|/)(?:_generated_[^/]*|tests/(?:[^/]+/)*legacy_[^/]*)\.ya?ml$")
+
+
+@lru_cache(maxsize=4096)
+def backend(text: str) -> str:
+    """Return the reason to leave a place alone whose path, key or name is ``text``; empty for none."""
+    match = _BACKEND.search(text.lower()) or _BACKEND.search(_CAMEL.sub("_", text).lower())
+    if match is None:
+        return ""
+    name = list(BACKENDS)[int(match.lastgroup[1:])]  # type: ignore[index]
+    return f"{name} cannot run below compute capability 8.0"
+
+
+def file_reason(path: str) -> str:
+    """Return why a file is left alone whatever it holds; empty for a file in scope."""
+    if MIRROR.search(path):
+        return ""
+    for part in PurePosixPath(path).parts[:-1]:
+        if part in FOLDERS:
+            return FOLDERS[part]
+    if _QUANTISED_FILE.search(path.lower()):
+        return backend("fp8")
+    return backend(path)
+
+
+def setting_reason(setting: Setting) -> str:
+    """Return why a setting in a file in scope is left alone; empty for one in scope."""
+    for text in (".".join(setting.path), *setting.around):
+        if text and (reason := backend(text)):
+            return reason
+    return ""

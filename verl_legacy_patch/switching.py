@@ -1,0 +1,150 @@
+"""Switch the work tree to a new branch, or leave it exactly as it was.
+
+git checks a lot before it starts, but a filter that fails, a full disk or Ctrl-C half-way leaves a mixture:
+git has then removed files and keeps the old index. So what differs is backed up first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+from verl_legacy_patch import gitio
+from verl_legacy_patch.backup import Backup, Interrupts, held_signals
+from verl_legacy_patch.branch import (
+    call,
+    create_branch,
+    current_branch,
+    opened,
+    refuse_unfinished,
+    remove_branch,
+)
+from verl_legacy_patch.gitio import GitError, one_line, show
+from verl_legacy_patch.revision import GitCheckout
+
+__all__ = ["publish", "switch"]
+
+
+def publish(checkout: GitCheckout, name: str, sha: str, *, switch_to: bool = True) -> None:
+    """Create the branch at the commit and switch to it; without the switch there is no branch either.
+
+    Raises:
+        GitError: nothing has changed.
+        KeyboardInterrupt: nothing has changed.
+    """
+    if not switch_to:
+        create_branch(checkout, name, sha)
+        return
+    refuse_unfinished(checkout)
+    with held_signals() as interrupts:
+        _switch(checkout, name, sha, interrupts)
+
+
+def switch(checkout: GitCheckout, name: str) -> None:
+    """Switch the work tree to an existing branch, keeping untracked files.
+
+    Raises:
+        GitError: it was not possible; work tree, index and HEAD are as they were.
+        KeyboardInterrupt: likewise.
+    """
+    refuse_unfinished(checkout)
+    with held_signals() as interrupts:
+        _switch(checkout, name, None, interrupts)
+
+
+def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts: Interrupts) -> None:
+    options = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"]
+    target = create_at or f"refs/heads/{name}"
+    code, out, err = gitio.run([*options, "HEAD", target, "--"], checkout.root)
+    if code:
+        raise _refused(name, one_line(err))
+    differing = out.split(b"\0")[:-1]
+    branch = current_branch(checkout)
+    head = gitio.read(["rev-parse", "--verify", "HEAD"], checkout.root).decode().strip()
+    try:
+        backup = Backup(checkout.git_dir)
+    except OSError as error:
+        raise _refused(name, f"cannot write in {show(str(checkout.git_dir))}: {error.strerror}") from None
+    created = False
+    try:
+        for path in (os.fsencode(checkout.git_dir / "index"), *(_full(checkout, path) for path in differing)):
+            backup.save(path)
+        interrupts.check()
+        if create_at is not None:
+            create_branch(checkout, name, create_at)
+            created = True
+        code, err = _run_switch(checkout, name, interrupts)
+        # A failing post-checkout hook is the user's own matter: git has switched by then.
+        if code and current_branch(checkout) != name:
+            interrupts.check()
+            raise _refused(name, one_line(err))
+        _check_written(checkout, name, differing, err)
+    except BaseException as error:
+        backup.restore()
+        _undo(checkout, name, branch, head, create_at if created else None)
+        if isinstance(error, OSError):
+            raise _refused(name, error.strerror or str(error)) from None
+        raise
+    finally:
+        backup.discard()
+
+
+def _check_written(checkout: GitCheckout, name: str, differing: Sequence[bytes], err: str) -> None:
+    """Refuse a half-done switch: git goes on, and ends well, when it cannot write or remove a file."""
+    if "error:" in err:
+        options = ["diff-files", "-z", "--name-only", "--ignore-submodules=all"]
+        stale = set(gitio.read(options, checkout.root).split(b"\0"))
+        if stale.intersection(differing):
+            raise _refused(name, one_line(err))
+
+
+def _undo(checkout: GitCheckout, name: str, branch: str | None, head: str, created_at: str | None) -> None:
+    """Take HEAD back to where it was and remove the branch. The files are back already."""
+    with opened(checkout) as repo:
+        if current_branch(checkout) == name:
+            note = ("-m", "verl-patch: switch undone")
+            if branch is None:
+                call(repo, "update-ref", *note, "--no-deref", "HEAD", head)
+            else:
+                call(repo, "symbolic-ref", *note, "HEAD", f"refs/heads/{branch}")
+    if created_at is not None:
+        remove_branch(checkout, name, created_at)
+
+
+def _run_switch(checkout: GitCheckout, name: str, interrupts: Interrupts) -> tuple[int, str]:
+    """Run ``git switch`` so that a signal reaches it: it then removes its locks and ends."""
+    with opened(checkout) as repo:
+        command = ["git", "switch", "--quiet", "--no-guess", name]
+        running = repo.git.execute(command, as_process=True, with_stdout=False)  # ends git when collected
+        process = running.proc
+        assert process is not None and process.stderr is not None
+        said: list[bytes] = []
+        # What git has started (a filter, a daemon of a hook) may outlive it and hold the pipe: the end of
+        # git counts, not the end of its output.
+        reader = threading.Thread(target=_drain, args=(process.stderr.fileno(), said), daemon=True)
+        reader.start()
+        interrupts.forward = process.send_signal
+        try:
+            if interrupts.caught is not None:  # it came before there was a process
+                process.send_signal(interrupts.caught)
+            code = process.wait()
+        finally:
+            interrupts.forward = None
+        reader.join(0.5)
+        return code, b"".join(said).decode("utf-8", "replace")
+
+
+def _drain(descriptor: int, said: list[bytes]) -> None:
+    with suppress(OSError):
+        while text := os.read(descriptor, 65536):
+            said.append(text)
+
+
+def _full(checkout: GitCheckout, path: bytes) -> bytes:
+    return os.fsencode(checkout.root) + b"/" + path
+
+
+def _refused(name: str, why: str) -> GitError:
+    return GitError(f"could not switch to {show(name)}, all is as it was: {why}")
