@@ -38,6 +38,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     config = home / "gitconfig"
     config.write_text(
         "[user]\n\tname = Ada Tester\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"
+        "[core]\n\tfsync = none\n[gc]\n\tauto = 0\n"
     )
     for name in [
         name for name in os.environ if name.startswith("GIT_") or name in ("EMAIL", "XDG_CONFIG_HOME")

@@ -460,7 +460,10 @@ def test_read_only_repository(repo: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["verl/workers", "scripts", "verl", ".git", ".git/refs/heads"])
-def test_read_only_folder(repo: Path, tmp_path: Path, folder: str) -> None:
+@pytest.mark.parametrize("detached", [False, True])
+def test_read_only_folder(repo: Path, tmp_path: Path, folder: str, detached: bool) -> None:
+    if detached:
+        git(repo, "switch", "-q", "--detach")
     before = state(repo)
     (repo / folder).chmod(0o555)
     with as_nobody(repo):

@@ -189,6 +189,15 @@ def test_a_hit_over_several_words() -> None:
     ]
 
 
+def test_a_variable_is_also_what_it_is_used_for() -> None:
+    script = (
+        'PREC=${1:-bf16}\npython x a.dtype=$PREC --kv-dtype="${PREC}" name=run_$PREC b.prec=$PREC c=${PREC}x'
+    )
+    assert chosen(script) == [("PREC", "bf16"), ("a.dtype", "bf16"), ("kv_dtype", "bf16")]
+    assert chosen("DTYPE=bf16\npython x a.dtype=$DTYPE") == [("DTYPE", "bf16")]
+    assert chosen("PREC=bf16\npython x a.dtype=$PRECISION") == [("PREC", "bf16")]
+
+
 def test_words_without_a_hit_are_not_looked_at() -> None:
     assert chosen("python x a=1 b.dtype=bf16 c=2 d.dtype=fp32") == [("b.dtype", "bf16")]
 

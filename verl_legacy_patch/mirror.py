@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple
 
 from verl_legacy_patch.compose import Read, compose
 from verl_legacy_patch.config_tree import Origin, Unsupported, leaves
+from verl_legacy_patch.scope import is_mirror
 from verl_legacy_patch.setting import Setting, Span
 
-__all__ = ["Follow", "Origin", "follow", "is_mirror", "origins"]
+__all__ = ["Follow", "Origin", "follow", "origins"]
 
 Find = Callable[[str], "list[str]"]
 
@@ -40,14 +41,6 @@ class _Source(NamedTuple):
     folder: str
     name: str
     overrides: list[tuple[str, Origin]]
-
-
-def is_mirror(path: str) -> bool:
-    """Return whether the path has the shape of a mirror; ``origins`` looks closer."""
-    name = posixpath.basename(path)
-    if not name.endswith(".yaml"):
-        return False
-    return name.startswith("_generated_") or (name.startswith("legacy_") and "tests" in path.split("/")[:-1])
 
 
 def origins(

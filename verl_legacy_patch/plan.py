@@ -112,7 +112,7 @@ def make_plan(
 def _apart(sources: Iterable[tuple[str, bytes]], mirrors: list[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
     """Pass ordinary files on and put mirrors aside: they are decided when their sources are."""
     for path, content in sources:
-        if mirror.is_mirror(path):
+        if scope.is_mirror(path):
             mirrors.append((path, content))
         else:
             yield path, content
@@ -174,14 +174,15 @@ def _mirror(
 ) -> Rewritten:
     from verl_legacy_patch.languages.yaml import settings
 
-    def decide(text: bytes) -> list[Edit]:
+    if scope.file_reason(path):
+        return rewrite(path, source, plan.codemods, plan.target)
+    places = mirror.origins(path, source, read, read.find)
+
+    def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
         hits = find_hits(text, plan.codemods)
-        if reason := scope.file_reason(path):
-            return [Edit(spans[0], codemod.name, "keep", None, reason) for codemod, spans in hits.items()]
         found = list(settings(text, sorted({span for spans in hits.values() for span in spans})))
-        places = mirror.origins(path, text, read, read.find)
         follows: dict[Setting, mirror.Follow] = {}
-        if places is not None:
+        if places is not None and only is None:
             follows = {follow.setting: follow for follow in mirror.follow(found, places, decided)}
         edits: list[Edit] = []
         for setting in found:

@@ -17,6 +17,10 @@ from verl_legacy_patch.setting import Edit, Lines, Setting, Site, Span, splice
 from verl_legacy_patch.target import Target
 
 
+#: Decides about a file; with spans, only about the statements that touch them.
+Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
+
+
 @dataclass(frozen=True, slots=True)
 class Rewritten:
     """What became of one file."""
@@ -46,12 +50,12 @@ def rewrite(path: str, source: bytes, codemods: Sequence[Codemod], target: Targe
         SourceError: the file cannot be read as its language says, or the result fails a check.
     """
     language = language_of(path, source) or ""
-    return finish(path, source, lambda text: decide(path, text, codemods, target), language)
+    return finish(path, source, lambda text, only: decide(path, text, codemods, target, only), language)
 
 
-def finish(path: str, source: bytes, decide: Callable[[bytes], Sequence[Edit]], language: str) -> Rewritten:
+def finish(path: str, source: bytes, decide: Decide, language: str) -> Rewritten:
     """Decide about a file, carry the edits out and check the result. See ``rewrite`` for the errors."""
-    edits = tuple(decide(source))
+    edits = tuple(decide(source, None))
     after = splice(source, edits)
     if after != source:
         from verl_legacy_patch.verify import verify
@@ -60,25 +64,43 @@ def finish(path: str, source: bytes, decide: Callable[[bytes], Sequence[Edit]], 
     return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)))
 
 
-def decide(path: str, source: bytes, codemods: Sequence[Codemod], target: Target) -> list[Edit]:
-    """Return what should become of each place of a file, in file order. See ``rewrite`` for the errors."""
+def decide(
+    path: str,
+    source: bytes,
+    codemods: Sequence[Codemod],
+    target: Target,
+    only: Sequence[Span] | None = None,
+) -> list[Edit]:
+    """Return what should become of each place of a file, in file order.
+
+    Args:
+        path: path in the checkout.
+        source: the bytes of the file.
+        codemods: those that apply to ``target``.
+        target: what to rewrite to.
+        only: look at Python statements that touch one of these spans and at no others.
+
+    Raises:
+        SourceError: the file cannot be read as its language says.
+    """
+    language = language_of(path, source)
+    reason = scope.file_reason(path) or ("" if language else _unread(path))
+    if reason:
+        return _left_alone(source, codemods, reason)
     hits = find_hits(source, codemods)
     if not hits:
         return []
-    language = language_of(path, source)
-    reason = scope.file_reason(path)
-    if reason or language is None:
-        return _left_alone(path, hits, reason or _unread(path))
     spans = sorted({span for found in hits.values() for span in found})
     edits: list[Edit] = []
     if language == "python":
         from verl_legacy_patch.languages.python import statements
         from verl_legacy_patch.languages.python_settings import statement_settings
 
-        for statement in statements(source, spans):
+        for statement in statements(source, spans, only):
             edits += decide_settings(statement_settings(statement), hits, target)
-            for codemod in hits:
-                edits += codemod.visit(statement, target)
+            for codemod, found in hits.items():
+                if any(hit in found for hit in statement.hits):
+                    edits += codemod.visit(statement, target)
     else:
         edits += decide_settings(_adapter(language)(source, spans), hits, target)
     return _settled(edits)
@@ -133,12 +155,18 @@ def _adapter(language: str):  # type: ignore[no-untyped-def]
     return settings
 
 
-def _left_alone(path: str, hits: dict[Codemod, list[Span]], reason: str) -> list[Edit]:
-    """Return one row per codemod for a file that nobody looks into, with the number of places."""
+def _left_alone(source: bytes, codemods: Iterable[Codemod], reason: str) -> list[Edit]:
+    """Return one row per codemod for a file that nobody looks into: where its word stands first, and how often."""
+    lowered = source.lower()
     rows = []
-    for codemod, spans in hits.items():
-        places = f" ({len(spans)} places)" if len(spans) > 1 else ""
-        rows.append(Edit(spans[0], codemod.name, "keep", None, reason + places, codemod.grade))
+    for codemod in codemods:
+        counts = {word: lowered.count(word.encode()) for word in codemod.words}
+        first = next((word for word, count in counts.items() if count), None)
+        if first is not None:
+            start = lowered.index(first.encode())
+            count = sum(counts.values())
+            places = f" ({count} places)" if count > 1 else ""
+            rows.append(Edit(Span(start, start + len(first)), codemod.name, "keep", None, reason + places, codemod.grade))
     return sorted(rows, key=lambda edit: edit.span)
 
 

@@ -41,10 +41,6 @@ _BACKEND = re.compile(
 _QUANTISED_FILE = re.compile(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-#: Configuration that mirrors other files: it follows its sources, wherever it lies and whatever its name.
-MIRROR = re.compile(r"(?:^|/)(?:_generated_[^/]*|tests/(?:[^/]+/)*legacy_[^/]*)\.ya?ml$")
-
-
 @lru_cache(maxsize=4096)
 def backend(text: str) -> str:
     """Return the reason to leave a place alone whose path, key or name is ``text``; empty for none."""
@@ -57,7 +53,7 @@ def backend(text: str) -> str:
 
 def file_reason(path: str) -> str:
     """Return why a file is left alone whatever it holds; empty for a file in scope."""
-    if MIRROR.search(path):
+    if is_mirror(path):
         return ""
     for part in PurePosixPath(path).parts[:-1]:
         if part in FOLDERS:
@@ -65,6 +61,17 @@ def file_reason(path: str) -> str:
     if _QUANTISED_FILE.search(path.lower()):
         return backend("fp8")
     return backend(path)
+
+
+def is_mirror(path: str) -> bool:
+    """Return whether a file has the shape of one that repeats other configuration: it follows its sources.
+
+    verl checks in flattened copies of its Hydra configs, and its tests keep copies named ``legacy_*``.
+    """
+    folder, _, name = path.rpartition("/")
+    if not name.endswith(".yaml"):
+        return False
+    return name.startswith("_generated_") or (name.startswith("legacy_") and "tests" in folder.split("/"))
 
 
 def setting_reason(setting: Setting) -> str:

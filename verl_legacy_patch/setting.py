@@ -6,8 +6,10 @@ This module imports nothing of the project. Spans are half-open byte offsets int
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 Action = Literal["rewrite", "keep", "report"]
@@ -131,22 +133,10 @@ class Lines:
 
     def __init__(self, source: bytes) -> None:
         self._source = source
-        self._starts = [0]
-        find = source.find
-        at = find(b"\n")
-        while at != -1:
-            self._starts.append(at + 1)
-            at = find(b"\n", at + 1)
+        self._starts = list(accumulate((len(line) + 1 for line in source.split(b"\n")), initial=0))
 
     def locate(self, offset: int) -> tuple[int, int]:
         """Return (line, column) of the byte at ``offset``."""
-        from bisect import bisect_right
-
         line = bisect_right(self._starts, offset)
         start = self._starts[line - 1]
         return line, len(self._source[start:offset].decode("utf-8", "replace")) + 1
-
-    def text(self, line: int) -> str:
-        """Return the text of a line (from 1) without its line ending."""
-        end = self._starts[line] if line < len(self._starts) else len(self._source)
-        return self._source[self._starts[line - 1] : end].decode("utf-8", "replace").rstrip("\r\n")

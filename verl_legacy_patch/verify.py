@@ -6,10 +6,14 @@ codemods that others write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.setting import Edit
+from verl_legacy_patch.setting import Edit, moved
+
+if TYPE_CHECKING:
+    from verl_legacy_patch.rewrite import Decide
 
 
 class CheckFailed(SourceError):
@@ -17,7 +21,7 @@ class CheckFailed(SourceError):
 
 
 def verify(
-    language: str, before: bytes, after: bytes, edits: Sequence[Edit], again: Callable[[bytes], Sequence[Edit]]
+    language: str, before: bytes, after: bytes, edits: Sequence[Edit], decide: Decide
 ) -> None:
     """Check one rewritten file.
 
@@ -26,7 +30,7 @@ def verify(
         before: the file as it was.
         after: the file as it would be written.
         edits: what was decided; the rewrites among them lead from ``before`` to ``after``.
-        again: decides about a file once more.
+        decide: what decided about ``before``; asked once more about every place that was edited.
 
     Raises:
         CheckFailed: with the reason and the line.
@@ -38,7 +42,7 @@ def verify(
         raise CheckFailed(f"the rewritten file would not parse: {error}", error.line) from None
     if problem:
         raise CheckFailed(problem)
-    for edit in again(after):
+    for edit in decide(after, moved(changes)):
         if edit.replacement is not None:
             line = after.count(b"\n", 0, edit.span.start) + 1
             raise CheckFailed(f"{edit.codemod} would rewrite its own result", line)

@@ -114,20 +114,27 @@ def _leak(model: Any, config: Any) -> str | None:
 
 
 def _shows_borders(model: Any) -> bool:
-    """Returns whether the code of a model gives position ids to the mask builder of transformers."""
+    """Returns whether the code of a model gives position ids to the mask builder of transformers.
+
+    True also where it cannot be told: no source to read, or the builder is called under another name.
+    """
     for name in {type(module).__module__ for module in model.modules()}:
         source = sys.modules.get(name)
         if source is None or not hasattr(source, _MASK_BUILDER):
             continue
         try:
-            tree = ast.parse(inspect.getsource(source))
-        except (OSError, TypeError):  # no source to read: a model that has the builder is trusted
+            nodes = list(ast.walk(ast.parse(inspect.getsource(source))))
+        except (OSError, TypeError):
             return True
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        for call in calls:
-            if getattr(call.func, "id", None) == _MASK_BUILDER:
-                if any(keyword.arg in (None, "position_ids") for keyword in call.keywords):
-                    return True
+        calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", None) == _MASK_BUILDER]
+        given = [{keyword.arg for keyword in call.keywords} for call in calls]
+        if any(None in names for names in given):  # **mask_kwargs, a dict that is spelt out nearby
+            dicts = [
+                {getattr(key, "value", None) for key in n.keys} for n in nodes if isinstance(n, ast.Dict)
+            ]
+            given = [keys for keys in dicts if "attention_mask" in keys]
+        if not given or any("position_ids" in names for names in given):
+            return True
     return False
 
 

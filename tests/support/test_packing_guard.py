@@ -180,16 +180,19 @@ def test_the_text_model_decides(monkeypatch: pytest.MonkeyPatch, nested: Any, ra
     ("call", "raises"),
     [
         ("create_causal_mask(config=config, position_ids=position_ids)", False),
-        ("create_causal_mask(**{'config': config, 'position_ids': position_ids})", False),
+        ("create_causal_mask(**{'attention_mask': None, 'position_ids': position_ids})", False),
+        ("create_causal_mask(**dict(attention_mask=None, position_ids=position_ids))", False),
+        ("create_causal_mask(**{'attention_mask': None, 'config': config})", True),
+        ("(create_causal_mask if config else print)(config=config, position_ids=position_ids)", False),
         ("create_causal_mask(config=config, attention_mask=None)", True),
-        ("self._update_causal_mask(attention_mask, position_ids=position_ids)", True),
+        ("create_causal_mask(config=config); self.layer(position_ids=position_ids)", True),
     ],
 )
 def test_a_model_must_give_its_position_ids_to_the_mask_builder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str, raises: bool
 ) -> None:
     install(monkeypatch, **NEW)
-    text = f"create_causal_mask = print\n\ndef forward(self, config, attention_mask, position_ids):\n    {call}\n"
+    text = f"create_causal_mask = print\n\ndef forward(self, config, position_ids):\n    {call}\n"
     (tmp_path / "modeling_probe.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "modeling_probe", raising=False)

@@ -50,16 +50,20 @@ class Statement:
         return self.source.raw[span.start : span.end].decode(self.source.encoding)
 
 
-def statements(raw: bytes, hits: Sequence[Span]) -> Iterator[Statement]:
+def statements(raw: bytes, hits: Sequence[Span], only: Sequence[Span] | None = None) -> Iterator[Statement]:
     """Yield the statements of a file that overlap ``hits``, in file order.
 
     Args:
         raw: the bytes of the file.
         hits: spans of trigger matches in ``raw``.
+        only: leave out the statements that touch none of these spans.
 
     Raises:
         SourceError: neither the interpreter's grammar nor LibCST's can read the file.
     """
+    hits = [hit for hit in hits if not _in_comment_line(raw, hit)]
+    if not hits:
+        return
     source = Source(raw)
     inside = [source.utf8_span(hit) for hit in hits]
     try:
@@ -67,8 +71,15 @@ def statements(raw: bytes, hits: Sequence[Span]) -> Iterator[Statement]:
     except SourceError as error:
         yield from _whole_file(source, hits, error)
         return
+    touched = None if only is None else [source.utf8_span(span) for span in only]
     for place in locate(source, tree, inside):
-        yield _statement(source, place, hits)
+        if touched is None or any(span.start <= place.span.end and span.end >= place.span.start for span in touched):
+            yield _statement(source, place, hits)
+
+
+def _in_comment_line(raw: bytes, hit: Span) -> bool:
+    """Return whether a hit stands in a line that is all comment: nothing there can be a setting."""
+    return raw[raw.rfind(b"\n", 0, hit.start) + 1 : hit.end].lstrip().startswith(b"#")
 
 
 def settings(raw: bytes, hits: Sequence[Span]) -> Iterator[Setting]:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import ast
 import codecs
-import re
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 from io import BytesIO
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.setting import Span
 
-_NEWLINE = re.compile(rb"\r\n|\r|\n")
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 
@@ -78,7 +77,7 @@ class Source:
             line = raw.count(b"\n", 0, error.start + self._bom) + 1
             raise SourceError(f"byte {error.object[error.start]:#04x} is not {self.encoding}", line) from None
         self.utf8 = raw[self._bom :] if self.encoding == "utf-8" else self.text.encode()
-        self._starts = [0, *(m.end() for m in _NEWLINE.finditer(self.utf8))]
+        self._starts = list(accumulate(map(len, self.utf8.splitlines(keepends=True)), initial=0))
 
     def raw_span(self, span: Span) -> Span:
         """Turn a span of ``utf8`` into one of the bytes on disk."""

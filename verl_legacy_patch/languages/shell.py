@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages.hydra import leaves
-from verl_legacy_patch.languages.shell_context import chosen_under
+from verl_legacy_patch.languages.shell_context import chosen_under, used_as
 from verl_legacy_patch.languages.shell_embedded import Heredoc, argument_language, embedded, unreadable
 from verl_legacy_patch.languages.shell_tree import descend, parse, reparse, same_shape
 from verl_legacy_patch.languages.shell_values import SEVERAL, Values
@@ -285,7 +285,15 @@ class _Script(Values):
         before_command = len(path) > 1 and path[-2].type == "command"
         position = "environment variable" if before_command else "shell assignment"
         found = [] if cooked.text[:1] in "{[" else list(self.overrides(cooked, False))
-        yield from found or self.whole(cooked, key, position)
+        if found:
+            yield from found
+            return
+        own = list(self.whole(cooked, key, position))
+        yield from own
+        if len(key) == 1 and not before_command and any(len(setting.path) == 1 for setting in own):
+            for use in used_as(key[0], self.source):
+                where = f"{position} for {'.'.join(use)}"
+                yield from (replace(s, path=use, position=where) for s in own if s.path == key)
 
     def _comparison(self, holder: Node, cooked: Cooked) -> list[Setting]:
         """Return the value that a test or ``case`` pattern names; its key is the variable that is tested."""

@@ -1,4 +1,4 @@
-"""Where a shell word stands: under a test for its own value, or behind a check of the hardware."""
+"""What the rest of a script says about a value: tests around it, and uses of its variable."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ def chosen_under(path: Sequence[Node], value: str, source: bytes) -> str:
         if reason:
             return reason
     return ""
+
+
+def used_as(variable: str, source: bytes) -> list[tuple[str, ...]]:
+    """Return the keys of other names that are given the variable and nothing else (``a.dtype=$PREC``)."""
+    name = re.escape(variable.encode())
+    given = rb"\$(?:" + name + rb"\b|\{" + name + rb"(?::?-[^{}\n]*)?\})"
+    uses = re.findall(
+        rb"(?<![\w.$-])(?:\+\+?|--)?([A-Za-z_][\w.-]*)=[\"']?" + given + rb"[\"']?(?=[\s)\"'\\;]|$)", source
+    )
+    keys = dict.fromkeys(use.decode().replace("-", "_") for use in uses)
+    paths = [tuple(part for part in key.split(".") if part) for key in keys]
+    return [path for path in paths if path[-1].lower() != variable.lower()]
 
 
 def _condition(node: Node, source: bytes) -> bytes:
