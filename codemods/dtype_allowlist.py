@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 _BF16 = re.compile(r"^b(?:float|f)16$", re.IGNORECASE)
 #: The target in the spelling of the list's own names.
-_TARGETS = {"long": {"float32": "float32", "float16": "float16"}, "short": {"float32": "fp32", "float16": "fp16"}}
+_TARGETS = {
+    "long": {"float32": "float32", "float16": "float16"},
+    "short": {"float32": "fp32", "float16": "fp16"},
+}
 
 
 class DtypeAllowlist(Codemod):
@@ -41,7 +44,7 @@ class DtypeAllowlist(Codemod):
         """Append the target to the list of an assertion on a field whose default changed."""
         import libcst as cst
 
-        from verl_legacy_patch.languages.python_nodes import dotted, find, string
+        from verl_legacy_patch.languages.python.nodes import dotted, find, string
 
         for node, parents in find(statement, cst.Comparison):
             if not isinstance(parents[-1], cst.Assert) or len(node.comparisons) != 1:
@@ -64,7 +67,7 @@ class DtypeAllowlist(Codemod):
 
 def _default_changed(statement: "Statement", field: str) -> bool:
     """Return whether the class, or a base, defaults ``field`` to bfloat16; bases elsewhere count as such."""
-    from verl_legacy_patch.languages.python_context import parse
+    from verl_legacy_patch.languages.python.context import parse
 
     tree = parse(statement.source)
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}

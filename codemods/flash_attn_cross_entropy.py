@@ -41,7 +41,7 @@ class FlashAttnCrossEntropy(Codemod):
         """Replace a guarded import by the error that its handler waits for."""
         import libcst as cst
 
-        from verl_legacy_patch.languages.python_nodes import dotted, find
+        from verl_legacy_patch.languages.python.nodes import dotted, find
 
         for node, _ in find(statement, cst.ImportFrom):
             if dotted(node.module) != MODULE:

@@ -41,10 +41,12 @@ class FlashAttnImport(Codemod):
         """Redirect the padding helpers; report what else would need flash-attn."""
         import libcst as cst
 
-        from verl_legacy_patch.languages.python_nodes import dotted, find
+        from verl_legacy_patch.languages.python.nodes import dotted, find
 
         tests = (*statement.context.tests, *statement.context.otherwise)
-        for node, _ in (*find(statement, cst.ImportFrom), *find(statement, cst.Import)):
+        found: list[cst.ImportFrom | cst.Import] = [node for node, _ in find(statement, cst.ImportFrom)]
+        found += [node for node, _ in find(statement, cst.Import)]
+        for node in found:
             module = dotted(node.module) if isinstance(node, cst.ImportFrom) else statement.text(node.names[0])
             reason = next(filter(None, map(backend, statement.context.tests)), "")
             if statement.context.guarded:
@@ -60,7 +62,14 @@ class FlashAttnImport(Codemod):
                 assert node.module is not None
                 yield Edit(statement.span_of(node.module), self.name, "rewrite", NEW, "", self.grade)
             else:
-                yield Edit(span, self.name, "report", None, "needs flash-attn, which these cards cannot run", self.grade)
+                yield Edit(
+                    span,
+                    self.name,
+                    "report",
+                    None,
+                    "needs flash-attn, which these cards cannot run",
+                    self.grade,
+                )
 
     def _only_helpers(self, node: "cst.ImportFrom") -> bool:
         """Return whether every imported name has a pure PyTorch twin."""

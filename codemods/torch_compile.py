@@ -40,7 +40,7 @@ class TorchCompile(SwitchCodemod):
         """Unwrap unconditional calls and drop decorators."""
         import libcst as cst
 
-        from verl_legacy_patch.languages.python_nodes import dotted, find, keyword
+        from verl_legacy_patch.languages.python.nodes import dotted, find, keyword
 
         for node, parents in find(statement, cst.Attribute):
             if dotted(node) != "torch.compile":
@@ -53,7 +53,14 @@ class TorchCompile(SwitchCodemod):
             if gated or statement.context.tests or (call is not None and keyword(call, "disable") is not None):
                 yield self._row(statement, outer, "keep", "a condition around it decides")
             elif decorator is not None and decorator.decorator is outer:
-                yield Edit(_whole_lines(statement, decorator), self.name, "rewrite", "", "decorator removed", self.grade)
+                yield Edit(
+                    _whole_lines(statement, decorator),
+                    self.name,
+                    "rewrite",
+                    "",
+                    "decorator removed",
+                    self.grade,
+                )
             elif call is not None and call.args and call.args[0].keyword is None and not call.args[0].star:
                 function = statement.text(call.args[0].value)
                 yield Edit(statement.span_of(call), self.name, "rewrite", function, "", self.grade)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from repos import FILES, HITS, as_nobody, commit, git, isolate, leftovers, make, python, state, write
 
-from verl_legacy_patch import branch, inplace, switching
+from verl_legacy_patch import branch
 from verl_legacy_patch.branch import (
     Change,
     GitError,
@@ -19,13 +19,15 @@ from verl_legacy_patch.branch import (
     create_branch,
     current_branch,
     find_patch_commits,
+    inplace,
     preflight,
     remove_branch,
+    switching,
     trailers,
 )
+from verl_legacy_patch.branch.inplace import write_in_place
+from verl_legacy_patch.branch.switching import publish, switch
 from verl_legacy_patch.checkout import CheckoutError, GitCheckout, open_checkout
-from verl_legacy_patch.inplace import write_in_place
-from verl_legacy_patch.switching import publish, switch
 
 NAME = "verl-patch/float32-eager"
 MESSAGE = "Rewrite für float32\n\nText.\n\nVerl-Patch-Version: 0.1.0\nVerl-Patch-Target: float32 eager\n"
@@ -136,9 +138,7 @@ def test_odd_names_and_undecodable_bytes(tmp_path: Path) -> None:
         (repo / name).parent.mkdir(exist_ok=True)
         (repo / name).write_bytes(b"bf16\xff")
     commit(repo)
-    sha = apply(
-        repo, [*(Change(name, b"fp32\xff\0") for name in names), Change("x\ny/z.py", b"", added=True)]
-    )
+    sha = apply(repo, [*(Change(name, b"fp32\xff\0") for name in names), Change("x\ny/z.py", b"", added=True)])
     assert git(repo, "status", "--porcelain") == ""
     assert all((repo / name).read_bytes() == b"fp32\xff\0" for name in names)
     assert (repo / "x\ny/z.py").exists()
@@ -160,9 +160,7 @@ def test_symlinks_and_submodules_stay(repo: Path, tmp_path: Path) -> None:
     assert git(repo, "status", "--porcelain") == ""
     checkout = opened(repo)
     for path in ("link", "recipe"):
-        assert "symlink or submodule" in refusal(
-            lambda path=path: commit_tree(checkout, [Change(path, b"")], "m")
-        )
+        assert "symlink or submodule" in refusal(lambda path=path: commit_tree(checkout, [Change(path, b"")], "m"))
 
 
 def test_changes_that_do_not_fit(repo: Path) -> None:
@@ -232,9 +230,7 @@ def test_signing(repo: Path, tmp_path: Path) -> None:
     before = state(repo)
     assert "could not be signed (gpg failed" in refusal(lambda: apply(repo))
     untouched(repo, before, tmp_path)
-    write(
-        tmp_path, {"gpg": "#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho a-signature\n"}
-    )
+    write(tmp_path, {"gpg": "#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho a-signature\n"})
     (tmp_path / "gpg").chmod(0o755)
     git(repo, "config", "gpg.program", str(tmp_path / "gpg"))
     assert "gpgsig a-signature" in git(repo, "cat-file", "commit", apply(repo))
@@ -266,9 +262,7 @@ def test_line_endings(repo: Path) -> None:
     git(repo, "checkout", "-q", "--", ".")
     apply(repo)
     assert (repo / "verl/workers/actor.py").read_bytes() == b"import torch\r\n\r\ndtype = torch.float32\r\n"
-    assert (
-        git(repo, "cat-file", "blob", "HEAD:verl/workers/actor.py") == "import torch\n\ndtype = torch.float32"
-    )
+    assert git(repo, "cat-file", "blob", "HEAD:verl/workers/actor.py") == "import torch\n\ndtype = torch.float32"
     assert git(repo, "status", "--porcelain") == ""
 
 
@@ -280,9 +274,7 @@ def test_filters(repo: Path, tmp_path: Path) -> None:
     commit(repo)
     apply(repo)
     assert (repo / "verl/workers/actor.py").read_bytes() == b"IMPORT TORCH\n\nDTYPE = TORCH.FLOAT32\n"
-    assert (
-        git(repo, "cat-file", "blob", "HEAD:verl/workers/actor.py") == "import torch\n\ndtype = torch.float32"
-    )
+    assert git(repo, "cat-file", "blob", "HEAD:verl/workers/actor.py") == "import torch\n\ndtype = torch.float32"
     assert git(repo, "status", "--porcelain") == ""
 
 
@@ -352,17 +344,13 @@ def test_sha256_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_subfolder_commits_in_the_repository_around(tmp_path: Path) -> None:
-    repo = make(
-        tmp_path / "prime", {**{f"training/{path}": text for path, text in FILES.items()}, "x.txt": "1"}
-    )
+    repo = make(tmp_path / "prime", {**{f"training/{path}": text for path, text in FILES.items()}, "x.txt": "1"})
     checkout = opened(repo / "training")
     publish(checkout, NAME, commit_tree(checkout, [Change(f"training/{HITS[1]}", b"new\n")], MESSAGE))
     assert git(repo, "diff", "--name-only", "main").split() == [f"training/{HITS[1]}"]
 
 
-def test_environment_of_a_hook_is_not_ours(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_of_a_hook_is_not_ours(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = make(tmp_path / "other")
     before = state(other)
     with monkeypatch.context() as patch:
@@ -481,8 +469,8 @@ import sys
 from pathlib import Path
 from verl_legacy_patch.branch import Change, commit_tree
 from verl_legacy_patch.checkout import open_checkout
-from verl_legacy_patch.inplace import write_in_place
-from verl_legacy_patch.switching import publish
+from verl_legacy_patch.branch.inplace import write_in_place
+from verl_legacy_patch.branch.switching import publish
 checkout = open_checkout(Path(sys.argv[1]))
 changes = [Change("scripts/run.sh", b"new", "100755"), Change("verl/workers/actor.py", b"new"),
            Change("verl/new.py", b"new", added=True)]
@@ -617,11 +605,7 @@ def snapshot(root: Path) -> dict[str, tuple[bytes, int, int]]:
         str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
         for path in root.rglob("*")
         if path.is_file()
-    } | {
-        str(path.relative_to(root)): (b"", path.stat().st_mode, 0)
-        for path in root.rglob("*")
-        if path.is_dir()
-    }
+    } | {str(path.relative_to(root)): (b"", path.stat().st_mode, 0) for path in root.rglob("*") if path.is_dir()}
 
 
 def test_in_place(plain: Path) -> None:
@@ -715,7 +699,7 @@ def test_in_place_rolls_back(
 IN_PLACE = """
 import os, signal, sys
 from pathlib import Path
-from verl_legacy_patch import inplace
+from verl_legacy_patch.branch import inplace
 real, count = os.replace, 0
 def replace(*arguments):
     global count
@@ -739,8 +723,6 @@ def test_in_place_interrupted(plain: Path, number: int) -> None:
     if number == signal.SIGKILL:  # every file is either old or new, and the originals are kept
         assert {(plain / path).read_bytes() in (b"new", str(FILES[path]).encode()) for path in HITS} == {True}
         (kept,) = plain.glob(".verl-patch-backup-*")
-        assert sorted(path.read_bytes() for path in kept.iterdir()) == sorted(
-            str(FILES[p]).encode() for p in HITS
-        )
+        assert sorted(path.read_bytes() for path in kept.iterdir()) == sorted(str(FILES[p]).encode() for p in HITS)
     else:
         assert snapshot(plain) == before

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from repos import FILES, HITS, WORDS, as_nobody, commit, git, isolate, make, write
 
-from verl_legacy_patch import gitio
 from verl_legacy_patch.checkout import (
     CheckoutError,
     DirectoryCheckout,
     GitCheckout,
+    gitio,
     open_checkout,
     verl_version,
 )
@@ -142,9 +142,7 @@ def test_user_configuration_does_not_change_the_output(repo: Path, config: Path)
     assert opened(repo).dirty() == []
 
 
-def test_environment_of_a_hook_is_not_ours(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_of_a_hook_is_not_ours(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = make(tmp_path / "other", {"a.py": "import verl\nbf16\n"})
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
@@ -320,9 +318,7 @@ def test_list_folder(repo: Path) -> None:
         assert checkout.list_folder("verl/work") == checkout.list_folder("zzz") == []
         assert checkout.list_folder("") == sorted(FILES)
         assert (
-            checkout.has_file("setup.py")
-            and not checkout.has_file("verl")
-            and not checkout.has_file("x/../setup.py")
+            checkout.has_file("setup.py") and not checkout.has_file("verl") and not checkout.has_file("x/../setup.py")
         )
         assert checkout.read_path("../secret") is None
 
@@ -370,9 +366,7 @@ def test_shapes(tmp_path: Path, files: dict[str, str], with_git: bool) -> None:
         open_checkout(tmp_path / "r")
 
 
-@pytest.mark.parametrize(
-    "files", [{"a.py": "import verlet\nx = 'verl'\n# import verl\n"}, {"overl/__init__.py": ""}]
-)
+@pytest.mark.parametrize("files", [{"a.py": "import verlet\nx = 'verl'\n# import verl\n"}, {"overl/__init__.py": ""}])
 @pytest.mark.parametrize("with_git", [True, False])
 def test_not_verl(tmp_path: Path, files: dict[str, str], with_git: bool) -> None:
     if with_git:
@@ -569,7 +563,7 @@ def test_read_only_is_enough_for_reading(repo: Path) -> None:
 
 
 def test_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verl_legacy_patch.directory.MOST_FILES", 3)
+    monkeypatch.setattr("verl_legacy_patch.checkout.directory.MOST_FILES", 3)
     write(tmp_path / "plain", FILES)
     assert "more than 3 files" in refusal(tmp_path / "plain")
 

@@ -106,9 +106,7 @@ def test_no_override(text: str) -> None:
     assert plain(text, word=True) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["${a}" * 60, "a.b" * 5000, "x={" * 3000, "x=[" * 3000, "x=${a:" * 3000, "'" * 9000]
-)
+@pytest.mark.parametrize("text", ["${a}" * 60, "a.b" * 5000, "x={" * 3000, "x=[" * 3000, "x=${a:" * 3000, "'" * 9000])
 def test_odd_text_takes_no_time(text: str) -> None:
     list(overrides(text))
     list(overrides("k=" + text, word=True))
@@ -136,9 +134,7 @@ def _braced(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     dicts = st.tuples(pairs, SPACE).map(
         lambda made: "{" + f",{made[1]}".join(f"{k}:{space}{value}" for k, space, value in made[0]) + "}"
     )
-    lists = st.tuples(st.lists(inner, max_size=3), SPACE).map(
-        lambda made: f"[{(',' + made[1]).join(made[0])}]"
-    )
+    lists = st.tuples(st.lists(inner, max_size=3), SPACE).map(lambda made: f"[{(',' + made[1]).join(made[0])}]")
     return st.one_of(dicts, lists)
 
 

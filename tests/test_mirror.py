@@ -14,10 +14,10 @@ from omegaconf import OmegaConf
 from omegaconf._utils import get_yaml_loader
 from releases import VERSIONS, release
 
-from verl_legacy_patch.compose import compose
-from verl_legacy_patch.config_tree import Leaf, Node, Origin, Seq, Unsupported, leaves
 from verl_legacy_patch.languages.yaml import settings
 from verl_legacy_patch.mirror import _from_header, follow, is_mirror, origins
+from verl_legacy_patch.mirror.compose import compose
+from verl_legacy_patch.mirror.tree import Leaf, Node, Origin, Seq, Unsupported, leaves
 from verl_legacy_patch.setting import Setting, Span
 
 Files = dict[str, str]

@@ -14,7 +14,7 @@ from hypothesis import settings as configure
 from hypothesis import strategies as st
 
 from verl_legacy_patch.languages.shell import parse, reparse, same_shape, settings
-from verl_legacy_patch.languages.shell_commands import commands
+from verl_legacy_patch.languages.shell.commands import commands
 from verl_legacy_patch.setting import Edit, Setting, Span
 
 TRIGGER = re.compile(rb"bf16|bfloat16|flash_attention_2|use_torch_compile|enable_prefix_caching")
@@ -190,9 +190,7 @@ def test_a_hit_over_several_words() -> None:
 
 
 def test_a_variable_is_also_what_it_is_used_for() -> None:
-    script = (
-        'PREC=${1:-bf16}\npython x a.dtype=$PREC --kv-dtype="${PREC}" name=run_$PREC b.prec=$PREC c=${PREC}x'
-    )
+    script = 'PREC=${1:-bf16}\npython x a.dtype=$PREC --kv-dtype="${PREC}" name=run_$PREC b.prec=$PREC c=${PREC}x'
     assert chosen(script) == [("PREC", "bf16"), ("a.dtype", "bf16"), ("kv_dtype", "bf16")]
     assert chosen("DTYPE=bf16\npython x a.dtype=$DTYPE") == [("DTYPE", "bf16")]
     assert chosen("PREC=bf16\npython x a.dtype=$PRECISION") == [("PREC", "bf16")]
@@ -232,9 +230,7 @@ def test_no_text_crashes(pieces: list[str]) -> None:
 
 
 def arguments(script: str) -> list[str]:
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, check=True, text=True, env={"PATH": "/bin"}
-    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True, env={"PATH": "/bin"})
     return done.stdout.split("\x1e\n")[:-1]
 
 
@@ -258,9 +254,7 @@ def _quoted(word: str, style: int) -> str:
     return written[style]
 
 
-WORDS = st.lists(
-    st.builds(_quoted, st.builds("{}={}".format, KEYS, VALUES), st.integers(0, 5)), min_size=1, max_size=5
-)
+WORDS = st.lists(st.builds(_quoted, st.builds("{}={}".format, KEYS, VALUES), st.integers(0, 5)), min_size=1, max_size=5)
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="needs bash")

@@ -65,7 +65,7 @@ class _Commands(click.Group):
 
             close = difflib.get_close_matches(args[0], COMMANDS, 1) if args else []
             if close:
-                error.message += f" Did you mean {close[0]!r}?"
+                raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
             raise
 
 
@@ -84,7 +84,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from verl_legacy_patch.commands import Refused
 
     try:
-        result = main.main(args=None if arguments is None else list(arguments), prog_name="verl-patch", standalone_mode=False)
+        result = main.main(
+            args=None if arguments is None else list(arguments), prog_name="verl-patch", standalone_mode=False
+        )
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as done:
         return done.exit_code

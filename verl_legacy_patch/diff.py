@@ -35,7 +35,9 @@ class Hunk:
     edits: tuple[Edit, ...]
 
 
-def file_patch(path: str, before: bytes | None, after: bytes, edits: Sequence[Edit], mode: str, context: int = CONTEXT) -> bytes:
+def file_patch(
+    path: str, before: bytes | None, after: bytes, edits: Sequence[Edit], mode: str, context: int = CONTEXT
+) -> bytes:
     """Return the patch of one file, headers included; empty when nothing changes.
 
     Args:
@@ -91,9 +93,14 @@ def blocks(before: bytes, lines: Sequence[bytes], edits: Sequence[Edit]) -> Iter
         yield _block(before, lines, starts, first, last + 1, group)
 
 
-def _block(before: bytes, lines: Sequence[bytes], starts: Sequence[int], start: int, end: int, group: list[Edit]) -> Block:
+def _block(
+    before: bytes, lines: Sequence[bytes], starts: Sequence[int], start: int, end: int, group: list[Edit]
+) -> Block:
     offset = starts[start]
-    moved = [Edit(type(e.span)(e.span.start - offset, e.span.end - offset), e.codemod, e.action, e.replacement) for e in group]
+    moved = [
+        Edit(type(e.span)(e.span.start - offset, e.span.end - offset), e.codemod, e.action, e.replacement)
+        for e in group
+    ]
     new = _lines(splice(before[offset : starts[end]], moved))
     while start < end and new and new[0] == lines[start]:
         start, new = start + 1, new[1:]

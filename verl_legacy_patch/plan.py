@@ -260,5 +260,7 @@ def _add(checkout: Checkout, plan: Plan, path: str, content: bytes) -> None:
 def _report_missing_package(plan: Plan, codemod: Codemod, by_path: Mapping[str, Sequence[Edit]]) -> None:
     for index, site in enumerate(plan.sites):
         if site.codemod == codemod.name and site.path in by_path and site.action == "rewrite":
-            reason = "this checkout has no verl package: patch the verl that it runs with too, the module is added there"
+            reason = (
+                "this checkout has no verl package: patch the verl that it runs with too, the module is added there"
+            )
             plan.sites[index] = replace(site, reason=reason)

@@ -88,14 +88,21 @@ def summary(plan: Plan, about: About) -> list[str]:
 def commit_message(plan: Plan, about: About) -> str:
     """Return the message of the patch commit: what, why, what to review, and the trailers that find it again."""
     subject = SUBJECT.format(dtype=plan.target.dtype, attn=plan.target.attn)
-    lines = [subject, "", f"Rewritten by verl-patch {__version__} for compute capability {plan.target.capability}:", ""]
+    lines = [
+        subject,
+        "",
+        f"Rewritten by verl-patch {__version__} for compute capability {plan.target.capability}:",
+        "",
+    ]
     lines += [f"  {row}" for row in _by_codemod(plan)]
     for title, sites in (
         ("Please review, these change behaviour:", [s for s in plan.rewritten() if s.grade == "review"]),
         ("Not rewritten, a person has to decide:", list(_only(plan.sites, "report"))),
     ):
         if sites:
-            lines += ["", title, ""] + [f"  {site.path}:{site.line} {site.codemod} {site.reason}".rstrip() for site in sites]
+            lines += ["", title, ""] + [
+                f"  {site.path}:{site.line} {site.codemod} {site.reason}".rstrip() for site in sites
+            ]
     lines += [
         "",
         f"Verl-Patch-Version: {__version__}",
@@ -115,7 +122,8 @@ def _by_codemod(plan: Plan) -> Iterator[str]:
     for codemod in plan.codemods:
         if count := sites[codemod.name]:
             grade = " (review)" if codemod.grade == "review" else ""
-            yield f"{codemod.name:{width}} {count:4} in {_number(len(files[codemod.name]), 'file'):9} {codemod.summary()}{grade}"
+            where = _number(len(files[codemod.name]), "file")
+            yield f"{codemod.name:{width}} {count:4} in {where:9} {codemod.summary()}{grade}"
 
 
 def _list(title: str, sites: Iterable[Site], plan: Plan) -> list[str]:
@@ -124,7 +132,9 @@ def _list(title: str, sites: Iterable[Site], plan: Plan) -> list[str]:
         return []
     lines = ["", f"{title} ({len(rows)}):"]
     for site in rows[:_LISTED]:
-        change = f"{_short(site.before)} -> {_short(site.after or '')}" if site.action == "rewrite" else _short(site.before)
+        change = (
+            f"{_short(site.before)} -> {_short(site.after or '')}" if site.action == "rewrite" else _short(site.before)
+        )
         lines.append(f"  {site.path}:{site.line}:{site.column} {site.codemod}: {change}  {site.reason}".rstrip())
     if len(rows) > _LISTED:
         lines.append(f"  … and {len(rows) - _LISTED} more (all of them: --format json)")

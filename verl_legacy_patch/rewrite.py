@@ -12,10 +12,9 @@ from functools import lru_cache
 
 from verl_legacy_patch import scope
 from verl_legacy_patch.codemod import Codemod
-from verl_legacy_patch.languages import SourceError, language_of
+from verl_legacy_patch.languages import language_of
 from verl_legacy_patch.setting import Edit, Lines, Setting, Site, Span, splice
 from verl_legacy_patch.target import Target
-
 
 #: Decides about a file; with spans, only about the statements that touch them.
 Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
@@ -94,7 +93,7 @@ def decide(
     edits: list[Edit] = []
     if language == "python":
         from verl_legacy_patch.languages.python import statements
-        from verl_legacy_patch.languages.python_settings import statement_settings
+        from verl_legacy_patch.languages.python.values import statement_settings
 
         for statement in statements(source, spans, only):
             edits += decide_settings(statement_settings(statement), hits, target)
@@ -137,9 +136,7 @@ def sites(path: str, source: bytes, edits: Iterable[Edit]) -> Iterator[Site]:
     for edit in edits:
         start, end = lines.locate(edit.span.start), lines.locate(edit.span.end)
         before = source[edit.span.start : edit.span.end].decode("utf-8", "replace")
-        yield Site(
-            path, *start, *end, edit.codemod, edit.action, edit.grade, before, edit.replacement, edit.reason
-        )
+        yield Site(path, *start, *end, edit.codemod, edit.action, edit.grade, before, edit.replacement, edit.reason)
 
 
 @lru_cache(maxsize=256)
@@ -147,7 +144,7 @@ def _trigger(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
 
 
-def _adapter(language: str):  # type: ignore[no-untyped-def]
+def _adapter(language: str | None) -> Callable[[bytes, Sequence[Span]], Iterable[Setting]]:
     if language == "shell":
         from verl_legacy_patch.languages.shell import settings
     else:
@@ -166,7 +163,16 @@ def _left_alone(source: bytes, codemods: Iterable[Codemod], reason: str) -> list
             start = lowered.index(first.encode())
             count = sum(counts.values())
             places = f" ({count} places)" if count > 1 else ""
-            rows.append(Edit(Span(start, start + len(first)), codemod.name, "keep", None, reason + places, codemod.grade))
+            rows.append(
+                Edit(
+                    Span(start, start + len(first)),
+                    codemod.name,
+                    "keep",
+                    None,
+                    reason + places,
+                    codemod.grade,
+                )
+            )
     return sorted(rows, key=lambda edit: edit.span)
 
 

@@ -41,6 +41,7 @@ _BACKEND = re.compile(
 _QUANTISED_FILE = re.compile(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
+
 @lru_cache(maxsize=4096)
 def backend(text: str) -> str:
     """Return the reason to leave a place alone whose path, key or name is ``text``; empty for none."""

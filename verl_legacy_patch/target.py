@@ -106,7 +106,11 @@ def find_gpu(text: str) -> tuple[str, Capability]:
         return text, Capability(major, minor)
     name = re.sub(r"tesla|geforce|quadro|nvidia|[\s_-]", "", text.lower())
     name = ALIASES.get(name, name)
-    for pattern, family in ((r"gtx10\d\d.*", "gtx10"), (r"(?:rtx)?20\d\d.*", "rtx20"), (r"(?:gtx)?16\d\d.*", "gtx16")):
+    for pattern, family in (
+        (r"gtx10\d\d.*", "gtx10"),
+        (r"(?:rtx)?20\d\d.*", "rtx20"),
+        (r"(?:gtx)?16\d\d.*", "gtx16"),
+    ):
         if re.fullmatch(pattern, name):
             name = family
     if name in GPUS:
@@ -126,7 +130,9 @@ def detect() -> tuple[str, Capability]:
     try:
         done = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TargetError(f"--gpu auto: cannot run nvidia-smi ({error}); name the GPU instead, such as --gpu p40") from None
+        raise TargetError(
+            f"--gpu auto: cannot run nvidia-smi ({error}); name the GPU instead, such as --gpu p40"
+        ) from None
     cards = re.findall(r"^(.*),\s*(\d+)\.(\d+)\s*$", done.stdout, re.MULTILINE)
     if done.returncode or not cards:
         said = (done.stderr or done.stdout).strip().splitlines()[:1]

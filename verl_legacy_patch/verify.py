@@ -20,9 +20,7 @@ class CheckFailed(SourceError):
     """A rewritten file is not what it should be: a bug in a codemod, so nothing is written."""
 
 
-def verify(
-    language: str, before: bytes, after: bytes, edits: Sequence[Edit], decide: Decide
-) -> None:
+def verify(language: str, before: bytes, after: bytes, edits: Sequence[Edit], decide: Decide) -> None:
     """Check one rewritten file.
 
     Args:
@@ -50,9 +48,9 @@ def verify(
 
 def _same_elsewhere(language: str, before: bytes, after: bytes, changes: Sequence[Edit]) -> str:
     if language == "python":
-        from verl_legacy_patch.languages.python_compare import difference
+        from verl_legacy_patch.languages.python.compare import difference
     elif language == "shell":
-        from verl_legacy_patch.languages.shell_compare import difference
+        from verl_legacy_patch.languages.shell.compare import difference
     else:
-        from verl_legacy_patch.languages.yaml_compare import difference
+        from verl_legacy_patch.languages.yaml.compare import difference
     return difference(before, after, changes)

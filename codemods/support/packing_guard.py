@@ -49,7 +49,7 @@ _SP_OFF = (
 )
 
 
-def check_packing(model_or_config: Any, use_remove_padding: bool, ulysses_sp_size: int = 1) -> None:
+def check_packing(model_or_config: Any, packed: bool, ulysses_sp_size: int = 1) -> None:
     """Raises when packing or sequence parallelism would silently compute the wrong attention.
 
     A model on flash attention passes, whatever the rest. Otherwise sequence parallelism is refused, and
@@ -60,13 +60,13 @@ def check_packing(model_or_config: Any, use_remove_padding: bool, ulysses_sp_siz
     Args:
         model_or_config: a model, its configuration, or, where neither exists yet, the name of the
             attention implementation. Only a model tells how it builds its mask.
-        use_remove_padding: whether samples are packed.
+        packed: whether samples are packed (`use_remove_padding`).
         ulysses_sp_size: number of ranks that share a sequence; above 1 is sequence parallelism.
 
     Raises:
         RuntimeError: with the cause, and the overrides that cure it.
     """
-    if not use_remove_padding and ulysses_sp_size <= 1:
+    if not packed and ulysses_sp_size <= 1:
         return
     config = getattr(model_or_config, "config", model_or_config)
     attention = _attention(config)
@@ -129,9 +129,7 @@ def _shows_borders(model: Any) -> bool:
         calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", None) == _MASK_BUILDER]
         given = [{keyword.arg for keyword in call.keywords} for call in calls]
         if any(None in names for names in given):  # **mask_kwargs, a dict that is spelt out nearby
-            dicts = [
-                {getattr(key, "value", None) for key in n.keys} for n in nodes if isinstance(n, ast.Dict)
-            ]
+            dicts = [{getattr(key, "value", None) for key in n.keys} for n in nodes if isinstance(n, ast.Dict)]
             given = [keys for keys in dicts if "attention_mask" in keys]
         if not given or any("position_ids" in names for names in given):
             return True

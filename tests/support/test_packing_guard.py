@@ -63,32 +63,28 @@ def test_flash_attention_passes(
     monkeypatch: pytest.MonkeyPatch, attention: str, sp: int, parts: dict[str, Any]
 ) -> None:
     install(monkeypatch, **OLD)
-    check_packing(config(attention, **parts), use_remove_padding=True, ulysses_sp_size=sp)
-    check_packing(attention, use_remove_padding=True, ulysses_sp_size=sp)
+    check_packing(config(attention, **parts), packed=True, ulysses_sp_size=sp)
+    check_packing(attention, packed=True, ulysses_sp_size=sp)
 
 
 @pytest.mark.parametrize("attention", OTHER)
 def test_padded_rows_pass(monkeypatch: pytest.MonkeyPatch, attention: str | None) -> None:
     install(monkeypatch, "4.40.0", "2.1.0")
-    check_packing(config(attention), use_remove_padding=False)
+    check_packing(config(attention), packed=False)
     check_packing(config(attention, vision_config=config()), False, 1)
 
 
 @pytest.mark.parametrize("attention", OTHER)
-def test_packing_raises_where_samples_are_not_separated(
-    monkeypatch: pytest.MonkeyPatch, attention: str | None
-) -> None:
+def test_packing_raises_where_samples_are_not_separated(monkeypatch: pytest.MonkeyPatch, attention: str | None) -> None:
     install(monkeypatch, **OLD)
     with pytest.raises(RuntimeError, match=r"transformers 4\.51\.3 does not keep them apart"):
-        check_packing(config(attention), use_remove_padding=True)
+        check_packing(config(attention), packed=True)
 
 
 @pytest.mark.parametrize("attention", OTHER)
-def test_packing_passes_where_samples_are_separated(
-    monkeypatch: pytest.MonkeyPatch, attention: str | None
-) -> None:
+def test_packing_passes_where_samples_are_separated(monkeypatch: pytest.MonkeyPatch, attention: str | None) -> None:
     install(monkeypatch, **NEW)
-    check_packing(config(attention), use_remove_padding=True)
+    check_packing(config(attention), packed=True)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +109,10 @@ def test_versions_are_compared_by_number(
 ) -> None:
     install(monkeypatch, transformers, torch)
     if blamed is None:
-        check_packing(config(), use_remove_padding=True)
+        check_packing(config(), packed=True)
     else:
         with pytest.raises(RuntimeError) as error:
-            check_packing(config(), use_remove_padding=True)
+            check_packing(config(), packed=True)
         assert f"'eager' {blamed}" in str(error.value)
 
 
@@ -125,14 +121,14 @@ def test_versions_come_from_the_installation_if_nothing_is_imported(monkeypatch:
     for name in ("transformers", "torch"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(guard, "version", lambda name: {"transformers": "5.1.0", "torch": "2.9.0"}[name])
-    guard.check_packing(config(), use_remove_padding=True)
+    guard.check_packing(config(), packed=True)
 
     def missing(name: str) -> str:
         raise guard.PackageNotFoundError(name)
 
     monkeypatch.setattr(guard, "version", missing)
     with pytest.raises(RuntimeError, match="transformers unknown"):
-        guard.check_packing(config(), use_remove_padding=True)
+        guard.check_packing(config(), packed=True)
     assert "torch" not in sys.modules
 
 
@@ -151,8 +147,8 @@ def test_vision_models_are_packed_for_flash_only(monkeypatch: pytest.MonkeyPatch
     install(monkeypatch, **NEW)
     vision = config("sdpa", vision_config=config("sdpa"), text_config=config("sdpa"))
     with pytest.raises(RuntimeError, match="vision models for flash attention only"):
-        check_packing(vision, use_remove_padding=True)
-    check_packing(config("sdpa", vision_config=None), use_remove_padding=True)
+        check_packing(vision, packed=True)
+    check_packing(config("sdpa", vision_config=None), packed=True)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +167,9 @@ def test_the_text_model_decides(monkeypatch: pytest.MonkeyPatch, nested: Any, ra
     install(monkeypatch, **OLD)
     if raises:
         with pytest.raises(RuntimeError):
-            check_packing(nested, use_remove_padding=True)
+            check_packing(nested, packed=True)
     else:
-        check_packing(nested, use_remove_padding=True)
+        check_packing(nested, packed=True)
 
 
 @pytest.mark.parametrize(
@@ -197,12 +193,12 @@ def test_a_model_must_give_its_position_ids_to_the_mask_builder(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "modeling_probe", raising=False)
     monkeypatch.setitem(sys.modules, "modeling_probe", importlib.import_module("modeling_probe"))
-    check_packing(FakeModel(config("flash_attention_2"), "modeling_probe"), use_remove_padding=True)
+    check_packing(FakeModel(config("flash_attention_2"), "modeling_probe"), packed=True)
     if raises:
         with pytest.raises(RuntimeError, match="the code of FakeModel does not keep them apart"):
-            check_packing(FakeModel(config(), "modeling_probe"), use_remove_padding=True)
+            check_packing(FakeModel(config(), "modeling_probe"), packed=True)
     else:
-        check_packing(FakeModel(config(), "modeling_probe"), use_remove_padding=True)
+        check_packing(FakeModel(config(), "modeling_probe"), packed=True)
 
 
 def test_a_model_without_the_mask_builder_is_refused_and_one_without_source_trusted(
@@ -213,16 +209,16 @@ def test_a_model_without_the_mask_builder_is_refused_and_one_without_source_trus
     builds = ModuleType("modeling_frozen")
     monkeypatch.setattr(builds, "create_causal_mask", print, raising=False)
     monkeypatch.setitem(sys.modules, "modeling_frozen", builds)
-    check_packing(FakeModel(config(), "modeling_frozen"), use_remove_padding=True)
+    check_packing(FakeModel(config(), "modeling_frozen"), packed=True)
     for source in ("modeling_old", "modeling_not_imported"):
         with pytest.raises(RuntimeError, match="the code of FakeModel does not keep them apart"):
-            check_packing(FakeModel(config(), source), use_remove_padding=True)
+            check_packing(FakeModel(config(), source), packed=True)
 
 
 def test_the_message_is_one_paragraph_with_cause_danger_and_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, **OLD)
     with pytest.raises(RuntimeError) as error:
-        check_packing(config("sdpa"), use_remove_padding=True)
+        check_packing(config("sdpa"), packed=True)
     text = str(error.value)
     assert "\n" not in text
     for part in (

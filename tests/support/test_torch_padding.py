@@ -83,9 +83,7 @@ def test_unpad_keeps_what_the_mask_keeps(mask: Any, extra: list[int], mask_dtype
 
 @settings(deadline=None)
 @given(mask=masks(), data=st.data(), mask_dtype=st.sampled_from(DTYPES))
-def test_unused_positions_get_a_place_but_are_not_used(
-    mask: Any, data: st.DataObject, mask_dtype: str
-) -> None:
+def test_unused_positions_get_a_place_but_are_not_used(mask: Any, data: st.DataObject, mask_dtype: str) -> None:
     unused = [[0 if v else data.draw(st.integers(0, 1)) for v in line] for line in mask]
     both = [[a + b for a, b in zip(*lines, strict=True)] for lines in zip(mask, unused, strict=True)]
     hidden = values(len(mask), len(mask[0]), [2])
@@ -118,12 +116,8 @@ def test_pad_undoes_unpad_and_leaves_zeros(mask: Any, extra: list[int], dtype: s
 
 
 @settings(deadline=None)
-@given(
-    rows=st.integers(1, 6), extra=extra_dims, data=st.data(), index_dtype=st.sampled_from(["int32", "int64"])
-)
-def test_index_first_axis_takes_rows(
-    rows: int, extra: list[int], data: st.DataObject, index_dtype: str
-) -> None:
+@given(rows=st.integers(1, 6), extra=extra_dims, data=st.data(), index_dtype=st.sampled_from(["int32", "int64"]))
+def test_index_first_axis_takes_rows(rows: int, extra: list[int], data: st.DataObject, index_dtype: str) -> None:
     wanted = data.draw(st.lists(st.integers(0, rows - 1), max_size=8))
     tensor = values(rows, 1, extra)[:, 0]
     taken = padding.index_first_axis(tensor, torch.tensor(wanted, dtype=getattr(torch, index_dtype)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,8 +93,7 @@ def _refuse_early(checkout: Checkout, branch: str, *, in_place: bool, switch: bo
         preflight(checkout, branch, switch=switch)
     elif not in_place:
         raise Refused(
-            f"{checkout.root} is no git repository: use --in-place to rewrite its files, or --dry-run to see what would "
-            "change",
+            f"{checkout.root} is no git repository: use --in-place to rewrite its files, or --dry-run to look first",
             3,
         )
 
@@ -113,7 +112,10 @@ def _show(plan: Plan, about: About, checkout: Checkout, output: str, color: str)
     dirty = checkout.dirty()
     if dirty and checkout.base:
         count = f"{len(dirty)} tracked file" + ("s have" if len(dirty) > 1 else " has")
-        click.echo(f"\nNote: {count} uncommitted changes; this is what would become of {checkout.base[:10]}.", err=True)
+        click.echo(
+            f"\nNote: {count} uncommitted changes; this is what would become of {checkout.base[:10]}.",
+            err=True,
+        )
 
 
 def _print(plan: Plan, about: About, output: str, color: str, *, patch: bool) -> None:
@@ -155,8 +157,8 @@ def _coloured(text: str) -> str:
 def _write(
     plan: Plan, about: About, checkout: Checkout, branch: str, *, in_place: bool, switch: bool, output: str
 ) -> None:
+    from verl_legacy_patch.branch.inplace import Change, write_in_place
     from verl_legacy_patch.checkout import GitCheckout
-    from verl_legacy_patch.inplace import Change, write_in_place
 
     changes = [Change(c.path, c.after, c.mode, c.status == "added") for c in plan.changes]
     if not changes:
@@ -164,8 +166,8 @@ def _write(
         return
     if isinstance(checkout, GitCheckout):
         from verl_legacy_patch.branch import commit_tree, current_branch
+        from verl_legacy_patch.branch.switching import publish
         from verl_legacy_patch.report import commit_message
-        from verl_legacy_patch.switching import publish
 
         before = current_branch(checkout) or (checkout.base or "")[:10]
         sha = commit_tree(checkout, changes, commit_message(plan, about))
@@ -184,7 +186,11 @@ def _next_steps(path: str, before: str, branch: str, switched: bool) -> list[str
 
     git = "git" if path == "." else f"git -C {shlex.quote(path)}"
     name, old = shlex.quote(branch), shlex.quote(before)
-    lines = ["", f"On branch {branch}" + (" (the work tree is switched to it)." if switched else "; the work tree is as it was.")]
+    lines = [
+        "",
+        f"On branch {branch}"
+        + (" (the work tree is switched to it)." if switched else "; the work tree is as it was."),
+    ]
     lines.append(f"  look:  {git} show {name}")
     if switched:
         lines.append(f"  undo:  {git} switch {old} && {git} branch -D {name}")

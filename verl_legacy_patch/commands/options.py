@@ -19,14 +19,16 @@ def target_options(function: Function) -> Function:
     """Add --gpu, --dtype and --attn."""
     for option in (
         click.option(
-            "--attn", type=click.Choice(["eager", "sdpa"]), help="Attention implementation to choose. [default: eager]"
+            "--attn",
+            type=click.Choice(["eager", "sdpa"]),
+            help="Attention implementation to choose. [default: eager]",
         ),
         click.option("--dtype", type=click.Choice(["float32", "float16"]), help="Dtype to choose. [default: float32]"),
         click.option(
             "--gpu",
             metavar="NAME|X.Y|auto",
-            help="GPU by name (p40, v100, t4, rtx20, ...), by compute capability, or auto to ask nvidia-smi. It decides "
-            "which codemods run. [default: as for a P40, 6.1]",
+            help="GPU by name (p40, v100, t4, rtx20, ...), by compute capability, or auto to ask nvidia-smi. It "
+            "decides which codemods run. [default: as for a P40, 6.1]",
         ),
     ):
         function = option(function)

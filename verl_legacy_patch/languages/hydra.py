@@ -148,9 +148,7 @@ class _Scanner:
         for item in found:
             yield item._replace(position="item") if item.position == "value" else item
 
-    def value(
-        self, start: int, path: tuple[str, ...], depth: int, closers: str = ""
-    ) -> tuple[list[Override], int]:
+    def value(self, start: int, path: tuple[str, ...], depth: int, closers: str = "") -> tuple[list[Override], int]:
         """Return the leaves of the value at ``start``, and where it ends."""
         text = self.text
         first = text[start : start + 1]

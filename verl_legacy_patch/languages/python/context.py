@@ -15,8 +15,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 from io import BytesIO
+from itertools import accumulate
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
@@ -34,7 +34,7 @@ class Context:
         functions: names of the enclosing functions.
         tests: source of the tests (``if``, ``elif``, ``case`` patterns) under which the statement runs.
         otherwise: source of the tests whose ``else`` branch holds the statement.
-        guarded: whether a ``try`` with handlers for import or runtime errors is around it.
+        guarded: whether a ``try`` is around it with a handler that does something.
     """
 
     classes: tuple[str, ...] = ()
@@ -52,6 +52,23 @@ class Located:
     kind: str
     context: Context
     indent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The body of a function or class.
+
+    Attributes:
+        first: offset (bytes on disk) of the first statement that is no docstring.
+        indent: the white space before it.
+        newline: the line ending in use there.
+        text: the source of the whole body.
+    """
+
+    first: int
+    indent: str
+    newline: str
+    text: str
 
 
 class Source:
@@ -132,6 +149,31 @@ def locate(source: Source, tree: ast.Module, hits: Sequence[Span]) -> Iterator[L
     return iter(finder.found)
 
 
+def find_body(source: Source, start: int) -> Body | None:
+    """Return the body of the function or class whose definition starts at ``start`` (in ``source.utf8``).
+
+    None when there is nothing behind a docstring, or the body stands on the line of the header.
+    """
+    finder = _Finder(source)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found = (node for node in ast.walk(parse(source)) if isinstance(node, kinds) and finder.span(node).start == start)
+    node = next(found, None)
+    if node is None:
+        return None
+    inside = [finder.span(statement) for statement in node.body]
+    docstring = ast.get_docstring(node, clean=False) is not None
+    if docstring and len(inside) == 1:
+        return None
+    first = inside[1 if docstring else 0].start
+    line = source.line_start(first)
+    indent = source.utf8[line:first].decode()
+    if indent.strip() or not indent:
+        return None
+    newline = "\r\n" if source.utf8[:line].endswith(b"\r\n") else "\n"
+    text = source.utf8[inside[0].start : inside[-1].end].decode()
+    return Body(source.raw_span(Span(first, first)).start, indent, newline, text)
+
+
 class _Finder:
     """Descends only into the blocks that hold a hit."""
 
@@ -141,17 +183,18 @@ class _Finder:
 
     def block(self, nodes: Sequence[Any], hits: list[Span], context: Context) -> None:
         """Visit the nodes of a block (statements, handlers or cases) that hold one of ``hits``."""
-        spans = [self._span(node) for node in nodes]
+        spans = [self.span(node) for node in nodes]
         for node, span in zip(nodes, spans, strict=True):
             inside = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
             if inside:
                 self._node(node, span, inside, context)
 
-    def _span(self, node: Any) -> Span:
+    def span(self, node: Any) -> Span:
+        """Return the span of a statement, handler or case, decorators included."""
         text, offset = self._source.utf8, self._source.offset
         if isinstance(node, ast.match_case):  # the only node without a position of its own
             start = text.rfind(b"case", 0, offset(node.pattern.lineno, node.pattern.col_offset))
-            last = node.body[-1]
+            last: Any = node.body[-1]
         else:
             start, last = offset(node.lineno, node.col_offset), node
         if getattr(node, "decorator_list", None):
@@ -164,7 +207,7 @@ class _Finder:
         if not children:
             self._emit(node, span, context)
             return
-        first = self._span(children[0]).start
+        first = self.span(children[0]).start
         if "Try" not in type(node).__name__ and any(hit.start < first for hit in hits):
             self._emit(node, Span(span.start, first), context)
         for name in _BLOCKS:
@@ -184,7 +227,7 @@ class _Finder:
             return replace(context, otherwise=(*context.otherwise, test))
         if isinstance(node, ast.match_case):
             return replace(context, tests=(*context.tests, self._text(node.pattern)))
-        if type(node).__name__ in ("Try", "TryStar") and block == "body" and node.handlers:
+        if type(node).__name__ in ("Try", "TryStar") and block == "body" and any(map(_handles, node.handlers)):
             return replace(context, guarded=True)
         return context
 
@@ -197,3 +240,8 @@ class _Finder:
         before = self._source.utf8[self._source.line_start(span.start) : span.start]
         indent = before.decode() if not before.strip() else ""
         self.found.append(Located(span, type(node).__name__, context, indent))
+
+
+def _handles(handler: ast.ExceptHandler) -> bool:
+    """Return whether a handler does something; ``except ImportError: pass`` leaves the names unbound."""
+    return not all(isinstance(node, ast.Pass) for node in handler.body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from verl_legacy_patch.languages.shell_tree import parse, reparse, same_shape
+from verl_legacy_patch.languages.shell.tree import parse, reparse, same_shape
 from verl_legacy_patch.setting import Edit
 
 

@@ -6,11 +6,11 @@ import os
 import re
 from pathlib import Path
 
-from verl_legacy_patch import gitio
-from verl_legacy_patch.directory import DirectoryCheckout
-from verl_legacy_patch.gitio import CheckoutError, GitMissing, show, to_bytes, to_text
-from verl_legacy_patch.revision import GitCheckout
-from verl_legacy_patch.tree import SOURCE_SUFFIXES, Candidate, Checkout, Submodule, verl_version
+from verl_legacy_patch.checkout import gitio
+from verl_legacy_patch.checkout.base import SOURCE_SUFFIXES, Candidate, Checkout, Submodule, verl_version
+from verl_legacy_patch.checkout.directory import DirectoryCheckout
+from verl_legacy_patch.checkout.gitio import CheckoutError, GitMissing, show, to_bytes, to_text
+from verl_legacy_patch.checkout.revision import GitCheckout
 
 __all__ = [
     "SOURCE_SUFFIXES",

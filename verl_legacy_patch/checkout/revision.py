@@ -14,9 +14,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from verl_legacy_patch import gitio
-from verl_legacy_patch.gitio import to_bytes, to_text
-from verl_legacy_patch.tree import SOURCE_SUFFIXES, Candidate, Checkout, Submodule, package_folders, wanted
+from verl_legacy_patch.checkout import gitio
+from verl_legacy_patch.checkout.base import (
+    SOURCE_SUFFIXES,
+    Candidate,
+    Checkout,
+    Submodule,
+    package_folders,
+    wanted,
+)
+from verl_legacy_patch.checkout.gitio import to_bytes, to_text
 
 # --text: a NUL byte or a "binary" attribute must not hide a source file. Threads cost more than they save.
 _GREP = ("--text", "--threads=1", "--no-color", "--full-name", "--no-recurse-submodules")

@@ -10,8 +10,7 @@ from functools import cached_property
 from io import FileIO
 from pathlib import Path
 
-from verl_legacy_patch.gitio import CheckoutError, show, to_bytes, to_text
-from verl_legacy_patch.tree import (
+from verl_legacy_patch.checkout.base import (
     SOURCE_SUFFIXES,
     Candidate,
     Checkout,
@@ -20,6 +19,7 @@ from verl_legacy_patch.tree import (
     relative,
     wanted,
 )
+from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes, to_text
 
 #: Never part of verl's own source.
 SKIPPED_FOLDERS = frozenset(

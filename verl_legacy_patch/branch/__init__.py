@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from verl_legacy_patch import gitio
-from verl_legacy_patch.gitio import FOREIGN_VARIABLES, GitError, one_line, show, to_bytes
-from verl_legacy_patch.history import PatchCommit, find_patch_commits, trailers
-from verl_legacy_patch.inplace import Change
-from verl_legacy_patch.revision import GitCheckout
+from verl_legacy_patch.branch.history import PatchCommit, find_patch_commits, trailers
+from verl_legacy_patch.branch.inplace import Change
+from verl_legacy_patch.checkout import gitio
+from verl_legacy_patch.checkout.gitio import FOREIGN_VARIABLES, GitError, one_line, show, to_bytes
+from verl_legacy_patch.checkout.revision import GitCheckout
 
 if TYPE_CHECKING:
     from git import Repo
@@ -103,9 +103,7 @@ def attempt(
     return int(code), out, err
 
 
-def commit_tree(
-    checkout: GitCheckout, changes: Sequence[Change], message: str, *, parent: str | None = None
-) -> str:
+def commit_tree(checkout: GitCheckout, changes: Sequence[Change], message: str, *, parent: str | None = None) -> str:
     """Build a commit on top of the base (or of ``parent``, for a row of commits) and return its name.
 
     Only objects are added to the repository: no ref, index or file that the user sees. What is interrupted
@@ -145,9 +143,7 @@ def _check(checkout: GitCheckout, changes: Sequence[Change]) -> None:
             what = "exists in the base already" if change.added else "is not in the base"
             raise GitError(f"{show(change.path)} {what}: nothing was committed")
         if entry and not entry[0].startswith("100"):
-            raise GitError(
-                f"{show(change.path)} is a symlink or submodule in the base: nothing was committed"
-            )
+            raise GitError(f"{show(change.path)} is a symlink or submodule in the base: nothing was committed")
         if change.mode not in ("100644", "100755"):
             raise GitError(f"{show(change.path)} cannot have mode {change.mode}: nothing was committed")
 
@@ -178,9 +174,7 @@ def _commit(repo: Repo, tree: str, parent: str, message: BinaryIO) -> str:
     options = ["-S"] if signs else []
     # A guessed name such as root@localhost is no author.
     config = ("user.useConfigOnly=true", "i18n.commitEncoding=UTF-8")
-    code, out, err = attempt(
-        repo, "commit-tree", *options, "-p", parent, "-F", "-", tree, config=config, stdin=message
-    )
+    code, out, err = attempt(repo, "commit-tree", *options, "-p", parent, "-F", "-", tree, config=config, stdin=message)
     if code and _nameless(err):
         raise GitError(_NAMELESS)
     if code and signs:
@@ -230,9 +224,7 @@ def refuse_unfinished(checkout: GitCheckout) -> None:
     """Refuse to leave a commit on which a merge, rebase or the like waits to be finished."""
     for mark, what in _UNFINISHED.items():
         if (checkout.git_dir / mark).exists():
-            raise GitError(
-                f"a {what} is unfinished in {show(str(checkout.root))}: end it first, or use --no-switch"
-            )
+            raise GitError(f"a {what} is unfinished in {show(str(checkout.root))}: end it first, or use --no-switch")
 
 
 def _free(checkout: GitCheckout, name: str) -> None:
@@ -256,8 +248,7 @@ def _free(checkout: GitCheckout, name: str) -> None:
     for other in sorted(branches):
         if other in above or other.startswith(name + "/"):
             raise GitError(
-                f"branch {show(name)} cannot be created beside branch {show(other)}: "
-                "give another name with --branch"
+                f"branch {show(name)} cannot be created beside branch {show(other)}: give another name with --branch"
             )
 
 

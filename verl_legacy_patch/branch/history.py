@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from verl_legacy_patch import gitio
-from verl_legacy_patch.revision import GitCheckout
+from verl_legacy_patch.checkout import gitio
+from verl_legacy_patch.checkout.revision import GitCheckout
 
 #: The first of them marks a commit as this tool's.
 TRAILERS = ("Verl-Patch-Version", "Verl-Patch-Target", "Verl-Patch-Base")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from verl_legacy_patch.languages import hydra
-from verl_legacy_patch.languages import python_reasons as why
+from verl_legacy_patch.languages.python import reasons as why
 from verl_legacy_patch.setting import Setting, Span
 
 if TYPE_CHECKING:
@@ -24,8 +24,34 @@ if TYPE_CHECKING:
 _FALLBACKS = {"get": 0, "setdefault": 0, "pop": 0, "getenv": 0, "getattr": 1, "select": 0}
 #: Calls that only describe: what they are given changes nothing.
 _MESSAGES = frozenset(
-    "print warn warning info debug error exception critical log log_once warning_once info_once format join "
-    "startswith endswith replace split removeprefix removesuffix hasattr isinstance issubclass delattr finfo iinfo".split()
+    [
+        "print",
+        "warn",
+        "warning",
+        "info",
+        "debug",
+        "error",
+        "exception",
+        "critical",
+        "log",
+        "log_once",
+        "warning_once",
+        "info_once",
+        "format",
+        "join",
+        "startswith",
+        "endswith",
+        "replace",
+        "split",
+        "removeprefix",
+        "removesuffix",
+        "hasattr",
+        "isinstance",
+        "issubclass",
+        "delattr",
+        "finfo",
+        "iinfo",
+    ]
 )
 #: Keyword arguments and calls that declare a default: the value stays under the name that is declared.
 _DEFAULT_KEYWORDS = frozenset(("default", "default_factory", "value"))
@@ -142,7 +168,11 @@ class _Walk:
             return
         path = _target_path(target)
         slot = Slot(path, "assignment", allowed=allowed)
-        if isinstance(value, (cst.Attribute, cst.SimpleString)) and path and why.is_alias(path[-1], self.on.text(value)):
+        if (
+            isinstance(value, (cst.Attribute, cst.SimpleString))
+            and path
+            and why.is_alias(path[-1], self.on.text(value))
+        ):
             slot = slot.naming(why.ALIAS)
         self.value(value, slot)
 
@@ -359,17 +389,15 @@ class _Walk:
         func = node.func
         method = isinstance(func, cst.Attribute)
         slot = replace(slot, names=slot.names if slot.names in why.STICKY else "")
-        if method:
-            assert isinstance(func, cst.Attribute)
+        if isinstance(func, cst.Attribute):
             bits = name in _BIT_VIEWS and any(why.is_dtype_argument(self.on.text(arg)) for arg in node.args)
             receiver = replace(slot, path=(), position="receiver")
             self.value(func.value, receiver.naming(why.BITS, advice=True) if bits else receiver)
-            if self.on.is_hit(func.attr) and not node.args:
-                self.leaf(func.attr, replace(slot, path=(name,), position="cast"))
+            if self.on.is_hit(func.attr):
+                cast = replace(slot, path=(name,), position="cast")
+                self.leaf(func.attr, cast if not node.args else cast.naming(why.CALLED))
         elif self.on.is_hit(func):
             self.value(func, slot)
-        if method and self.on.is_hit(func.attr) and node.args:
-            self.leaf(func.attr, replace(slot, path=(name,), position="call").naming(why.CALLED))
         self._arguments(node, name, method, slot)
 
     def _arguments(self, node: cst.Call, name: str, method: bool, slot: Slot) -> None:
@@ -397,7 +425,9 @@ class _Walk:
             elif keyword in _NAMING_KEYWORDS:
                 inner = base.naming(why.CHOICES if keyword == "choices" else why.MESSAGE)
             elif keyword in _DEFAULT_KEYWORDS and declared is not None:
-                inner = replace(base, path=declared, position="declared default", allowed=_choices(args) or slot.allowed)
+                inner = replace(
+                    base, path=declared, position="declared default", allowed=_choices(args) or slot.allowed
+                )
             elif keyword:
                 inner = replace(base, path=(keyword,), position="keyword argument")
             elif name in _MESSAGES:

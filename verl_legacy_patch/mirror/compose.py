@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from verl_legacy_patch.config_tree import Leaf, Map, Node, Origin, Seq, Unsupported, load, merge
+from verl_legacy_patch.mirror.tree import Leaf, Map, Node, Origin, Seq, Unsupported, load, merge
 
 Read = Callable[[str], "bytes | None"]
 
@@ -270,9 +270,7 @@ def _entries(tree: Map) -> list[_Default]:
                 raise Unsupported(f"the entry {key} of a defaults list")
             if set(keywords) - {"optional", "override"}:
                 raise Unsupported(f"the entry {key} of a defaults list")
-            found.append(
-                _Default(name, group, package or None, "optional" in keywords, "override" in keywords)
-            )
+            found.append(_Default(name, group, package or None, "optional" in keywords, "override" in keywords))
         else:
             raise Unsupported("an entry of a defaults list")
     return [one for one in found if not (one.group or str(one.name)).lstrip("/").startswith("hydra/")]

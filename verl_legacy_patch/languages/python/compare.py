@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.languages.python_context import Source, parse
+from verl_legacy_patch.languages.python.context import Source, parse
 from verl_legacy_patch.setting import Edit, Span, moved
 
 

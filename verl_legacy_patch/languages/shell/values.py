@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages import hydra
-from verl_legacy_patch.languages.shell_words import EXPANSIONS, UNKNOWN, Cooked, cook, source_text
+from verl_legacy_patch.languages.shell.words import EXPANSIONS, UNKNOWN, Cooked, cook, source_text
 from verl_legacy_patch.setting import Setting
 
 if TYPE_CHECKING:

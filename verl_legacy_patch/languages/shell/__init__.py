@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages.hydra import leaves
-from verl_legacy_patch.languages.shell_context import chosen_under, used_as
-from verl_legacy_patch.languages.shell_embedded import Heredoc, argument_language, embedded, unreadable
-from verl_legacy_patch.languages.shell_tree import descend, parse, reparse, same_shape
-from verl_legacy_patch.languages.shell_values import SEVERAL, Values
-from verl_legacy_patch.languages.shell_words import Cooked, cook, source_text
+from verl_legacy_patch.languages.shell.context import chosen_under, used_as
+from verl_legacy_patch.languages.shell.embedded import Heredoc, argument_language, embedded, unreadable
+from verl_legacy_patch.languages.shell.tree import descend, parse, reparse, same_shape
+from verl_legacy_patch.languages.shell.values import SEVERAL, Values
+from verl_legacy_patch.languages.shell.words import Cooked, cook, source_text
 from verl_legacy_patch.setting import Setting, Span
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ class _Script(Values):
         found = list(self._held(kind, path, node, cooked))
         if any(not setting.names for setting in found):
             whole = [*path, node]
-            found = [
-                s if s.names else replace(s, names=chosen_under(whole, s.value, self.source)) for s in found
-            ]
+            found = [s if s.names else replace(s, names=chosen_under(whole, s.value, self.source)) for s in found]
         return found
 
     def _doubt(self, node: Node, cooked: Cooked) -> str:
@@ -135,11 +133,7 @@ class _Script(Values):
         if cooked.braces:
             return "the shell cuts these braces apart at the commas"
         start = node.start_byte
-        if (
-            start > 2
-            and self.source[start - 2 : start] == b"\\\n"
-            and self.source[start - 3] not in _SEPARATORS
-        ):
+        if start > 2 and self.source[start - 2 : start] == b"\\\n" and self.source[start - 3] not in _SEPARATORS:
             return "a word that continues the line above"
         return ""
 
@@ -230,9 +224,7 @@ class _Script(Values):
         elif not names:
             yield from self._bare(node, cooked, "command word")
 
-    def _bare(
-        self, node: Node, cooked: Cooked, position: str, path: tuple[str, ...] = ()
-    ) -> Iterator[Setting]:
+    def _bare(self, node: Node, cooked: Cooked, position: str, path: tuple[str, ...] = ()) -> Iterator[Setting]:
         """Yield the settings of a word without a key: a flag, the value of the flag before it, a default."""
         text = cooked.text
         if _FLAG.match(text):

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.languages.interpolation import defaults
-from verl_legacy_patch.languages.yaml_paths import (
+from verl_legacy_patch.languages.yaml.interpolation import defaults
+from verl_legacy_patch.languages.yaml.paths import (
     MAX_PLACES,
     Anchor,
     Chain,
@@ -28,7 +28,7 @@ from verl_legacy_patch.languages.yaml_paths import (
     places_of,
     use_of,
 )
-from verl_legacy_patch.languages.yaml_reader import Hits, Reader
+from verl_legacy_patch.languages.yaml.reader import Hits, Reader
 from verl_legacy_patch.setting import Setting, Span
 
 UNCERTAIN = "its exact place in the file is uncertain"
@@ -174,9 +174,7 @@ def _found(reader: Reader, event: Any, frame: Frame) -> list[_Found]:
         for default in inner:
             start, end = at(default.start), at(default.end)
             advice = bool(default.names)
-            found.append(
-                _Found(path, reader.text[start:end], start, end, default.position, default.names, advice)
-            )
+            found.append(_Found(path, reader.text[start:end], start, end, default.position, default.names, advice))
         if not whole:
             found.append(_Found(path, reader.text[place[0] : place[1]], *place, position))
         return found

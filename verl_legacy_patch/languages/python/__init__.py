@@ -10,7 +10,7 @@ import libcst as cst
 from libcst.metadata.span_provider import CodeSpan, SpanProvidingCodegenState, byte_length_in_utf8
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.languages.python_context import Context, Located, Source, locate, parse
+from verl_legacy_patch.languages.python.context import Body, Context, Located, Source, find_body, locate, parse
 from verl_legacy_patch.setting import Setting, Span
 
 _SIMPLE_PREFIX = "if 1:\n"
@@ -43,6 +43,10 @@ class Statement:
         """Return whether a trigger matched inside ``node``."""
         span = self.span_of(node)
         return any(hit.start < span.end and hit.end > span.start for hit in self.hits)
+
+    def body(self) -> Body | None:
+        """Return the body of a function or class in the file; None when it stands on the header's line."""
+        return find_body(self.source, self.source.utf8_span(self.span).start)
 
     def text(self, node: cst.CSTNode) -> str:
         """Return the source text of a node."""
@@ -84,7 +88,7 @@ def _in_comment_line(raw: bytes, hit: Span) -> bool:
 
 def settings(raw: bytes, hits: Sequence[Span]) -> Iterator[Setting]:
     """Yield the settings of a file that overlap ``hits``. See ``statements`` for the errors."""
-    from verl_legacy_patch.languages.python_settings import statement_settings
+    from verl_legacy_patch.languages.python.values import statement_settings
 
     for statement in statements(raw, hits):
         yield from statement_settings(statement)
@@ -121,7 +125,19 @@ def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statemen
 
 #: What makes a lone header a complete statement.
 _SUFFIXES = {"Match": "case _: pass\n"} | dict.fromkeys(
-    "If While For AsyncFor With AsyncWith FunctionDef AsyncFunctionDef ClassDef ExceptHandler match_case".split(),
+    [
+        "If",
+        "While",
+        "For",
+        "AsyncFor",
+        "With",
+        "AsyncWith",
+        "FunctionDef",
+        "AsyncFunctionDef",
+        "ClassDef",
+        "ExceptHandler",
+        "match_case",
+    ],
     " pass\n",
 )
 
@@ -195,7 +211,7 @@ def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[S
         inside = replace(context, tests=(*context.tests, code(node.test)))
     elif isinstance(node, cst.MatchCase):
         inside = replace(context, tests=(*context.tests, code(node.pattern)))
-    elif isinstance(node, (cst.Try, cst.TryStar)) and node.handlers:
+    elif isinstance(node, (cst.Try, cst.TryStar)) and any(code(handler.body) != "pass" for handler in node.handlers):
         inside = replace(context, guarded=True)
     if isinstance(node, cst.Match):
         yield node.cases, context

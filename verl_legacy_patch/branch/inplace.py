@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from verl_legacy_patch.backup import Backup, held_signals
-from verl_legacy_patch.gitio import CheckoutError, show
-from verl_legacy_patch.tree import relative
+from verl_legacy_patch.branch.backup import Backup, held_signals
+from verl_legacy_patch.checkout.base import relative
+from verl_legacy_patch.checkout.gitio import CheckoutError, show
 
 
 @dataclass(frozen=True, slots=True)

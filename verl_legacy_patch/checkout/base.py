@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from verl_legacy_patch.gitio import CheckoutError, show, to_bytes
+from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes
 from verl_legacy_patch.languages import SUFFIXES
 
 #: Files that can hold a setting. Others are not even looked at, so a tracked video costs nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from verl_legacy_patch.languages.python_context import Context
+from verl_legacy_patch.languages.python.context import Context
 
 ALIAS = "a constant named after its own value"
 ASSERTION = "an assertion: it tests the value"
@@ -45,8 +45,26 @@ _CPU = re.compile(r"^(?:device_type\s*=\s*)?[rRuUbB]?[\"']cpu(?::\d+)?[\"']$")
 _DTYPE = re.compile(r"^(?:dtype\s*=|torch\.(?:u?int\d|float\d|bfloat|half|short|int|long|float8))")
 
 _VALUE_NAMES = frozenset(
-    "bfloat16 bf16 torch.bfloat16 float16 fp16 torch.float16 half float32 fp32 torch.float32 float64 fp64 "
-    "flash_attention_2 flash_attention_3 flash_attention_4 sdpa eager flex_attention".split()
+    [
+        "bfloat16",
+        "bf16",
+        "torch.bfloat16",
+        "float16",
+        "fp16",
+        "torch.float16",
+        "half",
+        "float32",
+        "fp32",
+        "torch.float32",
+        "float64",
+        "fp64",
+        "flash_attention_2",
+        "flash_attention_3",
+        "flash_attention_4",
+        "sdpa",
+        "eager",
+        "flex_attention",
+    ]
 )
 _ALIASES = frozenset(("bfloat16", "bf16", "bfloat", "bf"))
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.languages.hydra import overrides
-from verl_legacy_patch.languages.shell_tree import parse
-from verl_legacy_patch.languages.shell_words import EXPANSIONS, cook, source_text
+from verl_legacy_patch.languages.shell.tree import parse
+from verl_legacy_patch.languages.shell.words import EXPANSIONS, cook, source_text
 from verl_legacy_patch.setting import Span
 
 if TYPE_CHECKING:

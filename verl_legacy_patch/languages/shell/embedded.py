@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages import SourceError, language_of
-from verl_legacy_patch.languages.shell_words import EXPANSIONS, Cooked, cook, source_text
+from verl_legacy_patch.languages.shell.words import EXPANSIONS, Cooked, cook, source_text
 from verl_legacy_patch.setting import Setting, Span
 
 if TYPE_CHECKING:

@@ -108,9 +108,7 @@ def held_signals() -> Iterator[Interrupts]:
         if interrupts.forward is not None:
             interrupts.forward(number)
 
-    ignored = [
-        each for each in _SIGNALS if signal.getsignal(each) in (signal.SIG_IGN, None)
-    ]  # as under nohup
+    ignored = [each for each in _SIGNALS if signal.getsignal(each) in (signal.SIG_IGN, None)]  # as under nohup
     former = {each: signal.signal(each, note) for each in _SIGNALS if each not in ignored}
     try:
         yield interrupts

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from verl_legacy_patch.compose import Read, compose
-from verl_legacy_patch.config_tree import Origin, Unsupported, leaves
+from verl_legacy_patch.mirror.compose import Read, compose
+from verl_legacy_patch.mirror.tree import Origin, Unsupported, leaves
 from verl_legacy_patch.scope import is_mirror
 from verl_legacy_patch.setting import Setting, Span
 
@@ -43,9 +43,7 @@ class _Source(NamedTuple):
     overrides: list[tuple[str, Origin]]
 
 
-def origins(
-    path: str, source: bytes, read: Read, find: Find | None = None
-) -> dict[tuple[str, ...], Origin] | None:
+def origins(path: str, source: bytes, read: Read, find: Find | None = None) -> dict[tuple[str, ...], Origin] | None:
     """Return where every value of the config comes from that ``path`` repeats, by key path.
 
     Lists are one value. None when ``path`` is no mirror, or its config uses something unsupported: then the

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from verl_legacy_patch import gitio
-from verl_legacy_patch.backup import Backup, Interrupts, held_signals
 from verl_legacy_patch.branch import (
     call,
     create_branch,
@@ -21,8 +19,10 @@ from verl_legacy_patch.branch import (
     refuse_unfinished,
     remove_branch,
 )
-from verl_legacy_patch.gitio import GitError, one_line, show
-from verl_legacy_patch.revision import GitCheckout
+from verl_legacy_patch.branch.backup import Backup, Interrupts, held_signals
+from verl_legacy_patch.checkout import gitio
+from verl_legacy_patch.checkout.gitio import GitError, one_line, show
+from verl_legacy_patch.checkout.revision import GitCheckout
 
 __all__ = ["publish", "switch"]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.languages.yaml_reader import Reader
+from verl_legacy_patch.languages.yaml.reader import Reader
 from verl_legacy_patch.setting import Span
 
 

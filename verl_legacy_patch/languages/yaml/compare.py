@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from verl_legacy_patch.languages.yaml_reader import Reader
+from verl_legacy_patch.languages.yaml.reader import Reader
 from verl_legacy_patch.setting import Edit, Span
 
 
