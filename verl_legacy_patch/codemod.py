@@ -15,10 +15,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from verl_legacy_patch.setting import Edit, Grade, Setting
+from verl_legacy_patch.setting import Edit, Grade, Setting, Site
 from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
+    from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.languages.python import Statement
 
 #: Third parties register ``name = package.module:Class`` here.
@@ -55,6 +56,14 @@ class Codemod:
     def visit(self, statement: Statement, target: Target) -> Iterable[Edit]:
         """Yield edits for a Python statement that overlaps a trigger. Settings in it are ``decide``'s."""
         return ()
+
+    def inspect(self, source: bytes, language: str, target: Target) -> Iterable[Edit]:
+        """Yield rows for a whole file in which the trigger matched: for what no single setting shows."""
+        return ()
+
+    def settle(self, sites: list[Site], checkout: Checkout) -> list[Site]:
+        """Return this codemod's own sites after a look at the whole checkout; by default all of them."""
+        return sites
 
     def added_files(self, edited: Mapping[str, list[Edit]], package: str, target: Target) -> dict[str, bytes]:
         """Return files (path in the checkout -> content) that the rewritten code needs.
@@ -124,6 +133,27 @@ class SwitchCodemod(Codemod):
         new = "true" if self.to else "false"
         spelled = new.capitalize() if setting.value[0].isupper() else new
         return self.rewrite(setting, spelled.upper() if setting.value.isupper() else spelled)
+
+
+class ReportCodemod(Codemod):
+    """A codemod that rewrites nothing: it points at settings that a person has to decide.
+
+    Attributes:
+        rules: (pattern for the dotted key, pattern for the value, reason), both patterns without case and
+            matched to the end of the key and to the whole value.
+    """
+
+    rules: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+
+    def decide(self, setting: Setting, target: Target) -> Edit | None:
+        """Report a setting that one of the rules describes, unless the place only names its value."""
+        key = ".".join(setting.path)
+        for key_pattern, value_pattern, reason in self.rules:
+            if re.search(f"(?:^|[._])(?:{key_pattern})$", key, re.I) and re.fullmatch(
+                value_pattern, setting.value, re.I
+            ):
+                return self.keep(setting, setting.names) if setting.names else self.report(setting, reason)
+        return None
 
 
 def _any(literals: tuple[str, ...]) -> str:

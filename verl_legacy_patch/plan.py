@@ -104,6 +104,7 @@ def make_plan(
             edits = tuple(edit for edit in result.edits if edit.replacement is not None)
             plan.changes.append(FileChange(result.path, result.before, result.after, modes[result.path], edits))
     _add_files(checkout, plan)
+    _settle(checkout, plan)
     plan.sites.sort(key=lambda site: (site.path, site.line, site.column, site.codemod))
     plan.changes.sort(key=lambda change: change.path)
     return plan
@@ -222,6 +223,23 @@ class _Reader:
     def find(self, suffix: str) -> list[str]:
         """Return the paths of the checkout that end with ``suffix``."""
         return [path for path in self._checkout.list_folder("") if path.endswith(suffix)]
+
+
+def _settle(checkout: Checkout, plan: Plan) -> None:
+    """Let each codemod have the last word on its rows, and report what is part of another repository."""
+    by_name: dict[str, list[Site]] = {}
+    for site in plan.sites:
+        by_name.setdefault(site.codemod, []).append(site)
+    for codemod in plan.codemods:
+        if codemod.name in by_name:
+            by_name[codemod.name] = codemod.settle(by_name[codemod.name], checkout)
+    plan.sites = [site for sites in by_name.values() for site in sites]
+    for submodule in checkout.submodules():
+        how = f"run verl-patch apply {submodule.path} too"
+        if not submodule.checked_out:
+            how = f"not checked out: git submodule update --init {submodule.path}, then {how}"
+        reason = f"a submodule is a repository of its own: {how}"
+        plan.sites.append(Site(submodule.path, 1, 1, 1, 1, "submodule", "report", "review", "", None, reason))
 
 
 def _add_files(checkout: Checkout, plan: Plan) -> None:

@@ -101,7 +101,10 @@ def decide(
                 if any(hit in found for hit in statement.hits):
                     edits += codemod.visit(statement, target)
     else:
-        edits += decide_settings(_adapter(language)(source, spans), hits, target)
+        holders = list(_adapter(language)(source, spans))
+        edits += _agreed(holders, list(decide_settings(holders, hits, target)), hits, target)
+    for codemod in hits:
+        edits += codemod.inspect(source, language or "", target)
     return _settled(edits)
 
 
@@ -116,6 +119,32 @@ def decide_settings(settings: Iterable[Setting], codemods: Iterable[Codemod], ta
             if edit.action != "keep" and (reason := scope.setting_reason(setting)):
                 edit = replace(edit, action="keep", replacement=None, reason=reason)
             yield edit
+
+
+def _agreed(found: Sequence[Setting], edits: list[Edit], codemods: Iterable[Codemod], target: Target) -> Iterator[Edit]:
+    """Pass edits on; one value that stands under several keys changes only if all of its uses may.
+
+    A YAML anchor is one place for all its aliases. (An anchor under a private key such as ``_shared`` is a mere
+    holder: it has no say.)
+    """
+    uses: dict[Span, list[Setting]] = {}
+    for setting in found:
+        if setting.position in ("YAML value", "YAML alias"):
+            uses.setdefault(setting.span, []).append(setting)
+    names = {codemod.name: codemod for codemod in codemods}
+    for edit in edits:
+        others = uses.get(edit.span, ())
+        if edit.action == "rewrite" and len(others) > 1:
+            against = [one for one in others if not _rewrites(names[edit.codemod], one, target)]
+            if against:
+                keys = ", ".join(sorted(".".join(one.path) for one in against))
+                reason = f"the anchor also gives {keys} its value: write both out, then run again"
+                edit = replace(edit, action="report", replacement=None, reason=reason)
+        yield edit
+
+
+def _rewrites(codemod: Codemod, setting: Setting, target: Target) -> bool:
+    return any(edit.action == "rewrite" for edit in decide_settings([setting], [codemod], target))
 
 
 def find_hits(source: bytes, codemods: Iterable[Codemod]) -> dict[Codemod, list[Span]]:
@@ -147,6 +176,8 @@ def _trigger(pattern: str) -> re.Pattern[bytes]:
 def _adapter(language: str | None) -> Callable[[bytes, Sequence[Span]], Iterable[Setting]]:
     if language == "shell":
         from verl_legacy_patch.languages.shell import settings
+    elif language == "requirements":
+        from verl_legacy_patch.languages.requirements import settings
     else:
         from verl_legacy_patch.languages.yaml import settings
     return settings

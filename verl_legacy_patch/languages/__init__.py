@@ -16,6 +16,8 @@ SUFFIXES = {
     ".json": "json",
     ".sh": "shell",
     ".bash": "shell",
+    ".txt": "requirements",
+    ".toml": "requirements",
 }
 
 
@@ -34,6 +36,8 @@ class SourceError(ValueError):
 def language_of(path: str, source: bytes) -> str | None:
     """Return the language of a file by its suffix, or by its ``#!`` line when it has none."""
     suffix = PurePosixPath(path).suffix.lower()
+    if suffix == ".txt" and "requirement" not in path.lower():
+        return None
     if suffix or not source.startswith(b"#!"):
         return SUFFIXES.get(suffix)
     shebang = source.partition(b"\n")[0]

@@ -1,0 +1,38 @@
+"""Report flash-attn in requirements and package extras.
+
+What it does: nothing is rewritten. Requirement files, setup.py and pyproject.toml that ask for flash-attn are listed.
+
+Why: flash-attn does not build or load below compute capability 8.0, so `pip install -r requirements.txt` fails on the
+card. The rewritten checkout runs without it; which requirements to install is for a person to choose.
+
+What it leaves alone: container files and documentation.
+
+Source: https://github.com/Dao-AILab/flash-attention#nvidia-cuda-support
+"""
+
+import re
+
+from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.setting import Edit, Setting
+from verl_legacy_patch.target import Capability, Target
+
+_REQUIREMENT = re.compile(r"flash[-_]attn\b(?![-_]\d)[^:]*$", re.IGNORECASE)
+
+
+class FlashAttnRequirement(Codemod):
+    """See the module's docstring."""
+
+    name = "flash-attn-requirement"
+    words = ("flash-attn", "flash_attn")
+    trigger = r"[\"']flash[-_]attn\b|^flash[-_]attn\b"
+    when = "compute capability below 8.0"
+
+    def applies(self, target: Target) -> bool:
+        """From Ampere on flash-attn runs."""
+        return target.capability < Capability(8, 0)
+
+    def decide(self, setting: Setting, target: Target) -> Edit | None:
+        """Report a requirement, whether it stands in a list or on a line of its own."""
+        if setting.code or not _REQUIREMENT.match(setting.value):
+            return None
+        return self.report(setting, "does not install on this card: leave it out, the rewritten code does without")

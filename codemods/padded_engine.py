@@ -1,0 +1,26 @@
+"""Report verl 0.7's new engine workers with padding: they build a wrong attention mask.
+
+What it does: nothing is rewritten. Where trainer.use_legacy_worker_impl is set to disable, the place is listed.
+
+Why: with packing off, which is what verl-patch chooses, padded PPO on the new engine workers of v0.7.1 computes with a
+wrong mask. The default path (the legacy workers) is right.
+
+What it leaves alone: the default, and releases without the switch.
+
+Source: https://github.com/volcengine/verl/blob/v0.7.1/verl/trainer/config/ppo_trainer.yaml
+"""
+
+from verl_legacy_patch.codemod import ReportCodemod
+
+
+class PaddedEngine(ReportCodemod):
+    """See the module's docstring."""
+
+    name = "padded-engine"
+    grade = "review"
+    words = ("use_legacy_worker_impl",)
+    trigger = r"use_legacy_worker_impl[\"']?\s*[=:]\s*[\"']?disable"
+    when = "attention that is not flash"
+    rules = (
+        (r"use_legacy_worker_impl", r"disable", "padded samples get a wrong mask on these workers: leave the default"),
+    )
