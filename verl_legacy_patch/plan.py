@@ -182,6 +182,8 @@ def _mirror(
     def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
         hits = find_hits(text, plan.codemods)
         found = list(settings(text, sorted({span for spans in hits.values() for span in spans})))
+        if only is not None:  # the check of a result asks for the edited places: what follows a source stays
+            found = [each for each in found if any(each.span.start <= s.end and s.start <= each.span.end for s in only)]
         follows: dict[Setting, mirror.Follow] = {}
         if places is not None and only is None:
             follows = {follow.setting: follow for follow in mirror.follow(found, places, decided)}
