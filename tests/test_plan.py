@@ -47,5 +47,3 @@ def test_a_mirror_keeps_what_a_source_out_of_scope_says_under_an_ordinary_key(tm
         (7, "vllm-prefill", "keep", None),
         (9, "dtype", "rewrite", "float32"),
     ]
-
-
