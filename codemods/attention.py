@@ -38,7 +38,7 @@ class Attention(Codemod):
             return None
         if setting.names and setting.names != "a dictionary key":
             return self.keep(setting, setting.names)
-        if not KEY.search(setting.key):
+        if not KEY.search(setting.key) and setting.key.lower() not in self.extra_keys:
             return self.report(setting, f"`{setting.key}` is no attention key: look whether it selects flash attention")
         if setting.allowed and target.attn not in setting.allowed:
             return self.report(setting, f"{target.attn} is not among the accepted values {', '.join(setting.allowed)}")

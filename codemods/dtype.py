@@ -53,7 +53,7 @@ class Dtype(Codemod):
             return self._expression(setting, match[1], match[2], target)
         if setting.names and setting.names != "a dictionary key":
             return self.keep(setting, setting.names)
-        if not is_dtype_key(setting.key):
+        if not is_dtype_key(setting.key) and setting.key.lower() not in self.extra_keys:
             if setting.position == "positional argument" or "precision" in setting.key.lower():
                 return self.report(setting, f"`{setting.key}` is no dtype key: look whether it selects bfloat16")
             return self.keep(setting, f"`{setting.key}` is no dtype key")

@@ -26,6 +26,7 @@ EXIT_CODES = {
 #: Command -> its one-line help. Kept here so that --help loads no command.
 COMMANDS = {
     "apply": "Rewrite a verl checkout on a new git branch, or show what would change.",
+    "check": "Print the sites that are left, and exit with 1 when there is one.",
     "codemods": "List the codemods: what each does, and when.",
     "completion": "Print the shell completion script.",
     "demo": "Run the whole job on a built-in miniature verl checkout.",

@@ -6,6 +6,7 @@ setting (``decide``). One that rewrites more than a value also looks at Python s
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 import sys
@@ -44,6 +45,7 @@ class Codemod:
     words: ClassVar[tuple[str, ...]]
     trigger: ClassVar[str]
     when: ClassVar[str] = "always"
+    extra_keys: tuple[str, ...] = ()
 
     def applies(self, target: Target) -> bool:
         """Return whether this codemod has anything to do for ``target``."""
@@ -74,6 +76,12 @@ class Codemod:
             target: what is rewritten to.
         """
         return {}
+
+    def with_keys(self, names: Iterable[str]) -> Codemod:
+        """Return a copy that treats ``names`` as its own keys too: a fork's words for the same thing."""
+        twin = copy.copy(self)
+        twin.extra_keys = tuple(name.lower() for name in names)
+        return twin
 
     # what the documentation and the reports show
 
@@ -120,15 +128,26 @@ class SwitchCodemod(Codemod):
     def __init_subclass__(cls) -> None:
         """Derive words and trigger from the keys: the key, then the old value close behind it."""
         if "keys" in cls.__dict__:
-            old = "false" if cls.to else "true"
             cls.words = (*cls.keys, *cls.more)
-            near = rf"(?:{_any(cls.keys)})(?:[^\n]|\n[ \t]*(?=default\b)){{0,80}}?{old}"
-            cls.trigger = "|".join(filter(None, (near, _any(cls.more))))
+            cls.trigger = cls._near(cls.keys)
+
+    @classmethod
+    def _near(cls, keys: tuple[str, ...]) -> str:
+        old = "false" if cls.to else "true"
+        near = rf"(?:{_any(keys)})(?:[^\n]|\n[ \t]*(?=default\b)){{0,80}}?{old}"
+        return "|".join(filter(None, (near, _any(cls.more))))
+
+    def with_keys(self, names: Iterable[str]) -> Codemod:
+        """Return a copy with further switches, which widen its words and its trigger."""
+        twin = super().with_keys(names)
+        every = (*self.keys, *twin.extra_keys)
+        vars(twin).update(words=(*every, *self.more), trigger=self._near(every))
+        return twin
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Flip the switch, keeping the spelling of the boolean."""
         old = "false" if self.to else "true"
-        if setting.key.lower() not in self.keys or setting.value.lower() != old:
+        if setting.key.lower() not in (*self.keys, *self.extra_keys) or setting.value.lower() != old:
             return None
         new = "true" if self.to else "false"
         spelled = new.capitalize() if setting.value[0].isupper() else new

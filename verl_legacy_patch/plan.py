@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from verl_legacy_patch import mirror, scope
+from verl_legacy_patch import mirror, suppression
 from verl_legacy_patch.checkout import Checkout
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.rewrite import Rewritten, decide_settings, find_hits, finish, rewrite
+from verl_legacy_patch.scope import EVERYTHING, Scope, is_mirror
 from verl_legacy_patch.setting import Edit, Setting, Site, Span
 from verl_legacy_patch.target import Target
 
@@ -58,6 +59,8 @@ class Plan:
     sites: list[Site] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     files_read: int = 0
+    within: Scope = EVERYTHING
+    unused_suppressions: list[tuple[str, int]] = field(default_factory=list)
 
     def rewritten(self) -> list[Site]:
         """Return the sites that change."""
@@ -71,6 +74,7 @@ def make_plan(
     *,
     jobs: int = 1,
     progress: Progress | None = None,
+    within: Scope = EVERYTHING,
 ) -> Plan:
     """Return what the codemods would do to a checkout. Reads only; a file that fails becomes a problem.
 
@@ -80,9 +84,10 @@ def make_plan(
         target: what to rewrite to.
         jobs: worker processes; 1 is fastest for a checkout of verl's size.
         progress: called after each file.
+        within: what is out of scope.
     """
-    plan = Plan(target, [codemod for codemod in codemods if codemod.applies(target)])
-    words = sorted({word.encode() for codemod in plan.codemods for word in codemod.words})
+    plan = Plan(target, [codemod for codemod in codemods if codemod.applies(target)], within=within)
+    words = sorted({suppression.WORD, *(word.encode() for codemod in plan.codemods for word in codemod.words)})
     candidates = checkout.candidates(words) if words else []
     plan.files_read = len(candidates)
     modes = {candidate.path: candidate.mode for candidate in candidates}
@@ -100,6 +105,7 @@ def make_plan(
     results += _mirrors(checkout, mirrors, results, plan)
     for result in results:
         plan.sites += result.sites
+        plan.unused_suppressions += [(result.path, line) for line in result.unused_suppressions]
         if result.changed:
             edits = tuple(edit for edit in result.edits if edit.replacement is not None)
             plan.changes.append(FileChange(result.path, result.before, result.after, modes[result.path], edits))
@@ -113,7 +119,7 @@ def make_plan(
 def _apart(sources: Iterable[tuple[str, bytes]], mirrors: list[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
     """Pass ordinary files on and put mirrors aside: they are decided when their sources are."""
     for path, content in sources:
-        if scope.is_mirror(path):
+        if is_mirror(path):
             mirrors.append((path, content))
         else:
             yield path, content
@@ -122,28 +128,32 @@ def _apart(sources: Iterable[tuple[str, bytes]], mirrors: list[tuple[str, bytes]
 def _rewrite_all(sources: Iterable[tuple[str, bytes]], plan: Plan, jobs: int) -> Iterator[Rewritten | Problem]:
     if jobs <= 1:
         for path, content in sources:
-            yield _attempt(path, content, plan.codemods, plan.target)
+            yield _attempt(path, content, plan.codemods, plan.target, plan.within)
         return
     from concurrent.futures import ProcessPoolExecutor
 
-    names = [codemod.name for codemod in plan.codemods]
+    keys = {codemod.name: codemod.extra_keys for codemod in plan.codemods}
     with ProcessPoolExecutor(jobs) as pool:
-        tasks = [pool.submit(_in_worker, path, content, names, plan.target) for path, content in sources]
+        tasks = [pool.submit(_in_worker, path, content, keys, plan.target, plan.within) for path, content in sources]
         for task in tasks:
             yield task.result()
 
 
-def _in_worker(path: str, content: bytes, names: Sequence[str], target: Target) -> Rewritten | Problem:
+def _in_worker(
+    path: str, content: bytes, keys: Mapping[str, Sequence[str]], target: Target, within: Scope
+) -> Rewritten | Problem:
     from verl_legacy_patch.codemod import discover
 
     found = discover()
-    return _attempt(path, content, [found[name] for name in names], target)
+    return _attempt(path, content, [found[name].with_keys(extra) for name, extra in keys.items()], target, within)
 
 
-def _attempt(path: str, content: bytes, codemods: Sequence[Codemod], target: Target) -> Rewritten | Problem:
+def _attempt(
+    path: str, content: bytes, codemods: Sequence[Codemod], target: Target, within: Scope
+) -> Rewritten | Problem:
     """Rewrite a file; whatever goes wrong with it concerns this file only."""
     try:
-        return rewrite(path, content, codemods, target)
+        return rewrite(path, content, codemods, target, within)
     except SourceError as error:
         return Problem(path, error.line, str(error))
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -175,8 +185,8 @@ def _mirror(
 ) -> Rewritten:
     from verl_legacy_patch.languages.yaml import settings
 
-    if scope.file_reason(path):
-        return rewrite(path, source, plan.codemods, plan.target)
+    if plan.within.file_reason(path):
+        return rewrite(path, source, plan.codemods, plan.target, plan.within)
     places = mirror.origins(path, source, read, read.find)
 
     def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:

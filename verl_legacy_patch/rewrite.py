@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from verl_legacy_patch import scope
+from verl_legacy_patch import suppression
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.languages import language_of
+from verl_legacy_patch.scope import EVERYTHING, Scope, setting_reason
 from verl_legacy_patch.setting import Edit, Lines, Setting, Site, Span, splice
 from verl_legacy_patch.target import Target
 
@@ -29,6 +30,7 @@ class Rewritten:
     after: bytes
     edits: tuple[Edit, ...]
     sites: tuple[Site, ...]
+    unused_suppressions: tuple[int, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -36,7 +38,9 @@ class Rewritten:
         return self.after != self.before
 
 
-def rewrite(path: str, source: bytes, codemods: Sequence[Codemod], target: Target) -> Rewritten:
+def rewrite(
+    path: str, source: bytes, codemods: Sequence[Codemod], target: Target, within: Scope = EVERYTHING
+) -> Rewritten:
     """Rewrite one file.
 
     Args:
@@ -44,23 +48,26 @@ def rewrite(path: str, source: bytes, codemods: Sequence[Codemod], target: Targe
         source: the bytes of the file.
         codemods: those that apply to ``target``.
         target: what to rewrite to.
+        within: what is out of scope.
 
     Raises:
         SourceError: the file cannot be read as its language says, or the result fails a check.
     """
     language = language_of(path, source) or ""
-    return finish(path, source, lambda text, only: decide(path, text, codemods, target, only), language)
+    return finish(path, source, lambda text, only: decide(path, text, codemods, target, only, within), language)
 
 
 def finish(path: str, source: bytes, decide: Decide, language: str) -> Rewritten:
     """Decide about a file, carry the edits out and check the result. See ``rewrite`` for the errors."""
-    edits = tuple(decide(source, None))
+    decided = decide(source, None)
+    edits = tuple(suppression.suppressed(source, decided))
     after = splice(source, edits)
     if after != source:
         from verl_legacy_patch.verify import verify
 
-        verify(language, source, after, edits, decide)
-    return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)))
+        verify(language, source, after, edits, lambda text, only: suppression.suppressed(text, decide(text, only)))
+    unused = tuple(suppression.unused(source, decided))
+    return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)), unused)
 
 
 def decide(
@@ -69,6 +76,7 @@ def decide(
     codemods: Sequence[Codemod],
     target: Target,
     only: Sequence[Span] | None = None,
+    within: Scope = EVERYTHING,
 ) -> list[Edit]:
     """Return what should become of each place of a file, in file order.
 
@@ -78,12 +86,13 @@ def decide(
         codemods: those that apply to ``target``.
         target: what to rewrite to.
         only: look at Python statements that touch one of these spans and at no others.
+        within: what is out of scope.
 
     Raises:
         SourceError: the file cannot be read as its language says.
     """
     language = language_of(path, source)
-    reason = scope.file_reason(path) or ("" if language else _unread(path))
+    reason = within.file_reason(path) or ("" if language else _unread(path))
     if reason:
         return _left_alone(source, codemods, reason)
     hits = find_hits(source, codemods)
@@ -116,7 +125,7 @@ def decide_settings(settings: Iterable[Setting], codemods: Iterable[Codemod], ta
             edit = codemod.decide(setting, target)
             if edit is None:
                 continue
-            if edit.action != "keep" and (reason := scope.setting_reason(setting)):
+            if edit.action != "keep" and (reason := setting_reason(setting)):
                 edit = replace(edit, action="keep", replacement=None, reason=reason)
             yield edit
 

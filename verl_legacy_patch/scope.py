@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from verl_legacy_patch.setting import Setting
 
@@ -62,6 +63,40 @@ def file_reason(path: str) -> str:
     if _QUANTISED_FILE.search(path.lower()):
         return backend("fp8")
     return backend(path)
+
+
+class Scope(NamedTuple):
+    """What is out of scope in one checkout: the rules of this module, and what its configuration adds.
+
+    Attributes:
+        exclude: patterns of files and folders that are left alone too.
+        include: patterns of files that are rewritten although a rule leaves them alone. They win over all else.
+    """
+
+    exclude: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+
+    def file_reason(self, path: str) -> str:
+        """Return why a file is left alone; empty for a file in scope."""
+        if any(_matches(path, pattern) for pattern in self.include):
+            return ""
+        for pattern in self.exclude:
+            if _matches(path, pattern):
+                return f"excluded by the configuration ({pattern})"
+        return file_reason(path)
+
+
+#: The rules of this module and nothing else.
+EVERYTHING = Scope()
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Return whether a pattern such as ``recipe/prime``, ``examples/*.sh`` or ``**/legacy/*`` means a file."""
+    from fnmatch import fnmatchcase
+
+    pattern = pattern.strip("/")
+    folders = (path[:end] for end, character in enumerate(path) if character == "/")
+    return fnmatchcase(path, pattern) or any(fnmatchcase(folder, pattern) for folder in folders)
 
 
 def is_mirror(path: str) -> bool:

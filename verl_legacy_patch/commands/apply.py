@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from verl_legacy_patch.commands import Refused
-from verl_legacy_patch.commands.options import codemod_options, read_codemods, read_target, target_options
+from verl_legacy_patch.commands.options import codemod_options, config_option, read_run, target_options
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
@@ -27,6 +27,7 @@ BRANCH = "verl-patch/{dtype}-{attn}"
 @click.option("--dry-run", "-n", is_flag=True, help="Print the patch and the summary; write nothing.")
 @target_options
 @codemod_options
+@config_option
 @click.option("--branch", metavar="NAME", help="Branch to create. [default: verl-patch/float32-eager]")
 @click.option("--base", metavar="REV", help="Revision to patch. [default: HEAD]")
 @click.option("--no-switch", is_flag=True, help="Create the branch but leave the work tree alone.")
@@ -44,6 +45,7 @@ def command(
     select: str | None,
     ignore: str | None,
     safe_only: bool,
+    show_config: bool,
     branch: str | None,
     base: str | None,
     no_switch: bool,
@@ -64,17 +66,20 @@ def command(
 
     if in_place and (branch or base or no_switch):
         raise click.UsageError("--in-place writes files without git: it takes no --branch, --base or --no-switch")
-    target = read_target(gpu, dtype, attn)
-    codemods = read_codemods(select, ignore, safe_only)
-    name = branch or BRANCH.format(dtype=target.dtype, attn=target.attn)
     gc.disable()  # the process is short and allocates much: collecting costs a tenth of it and frees nothing
     try:
         opened = open_checkout(checkout, base, in_place=in_place)
+        said = {"gpu": gpu, "dtype": dtype, "attn": attn, "select": select, "ignore": ignore}
+        run = read_run(opened.root, {**said, "safe_only": safe_only, "branch": branch})
+        if show_config:
+            run.show()
+            return
+        name = run.config.branch or BRANCH.format(dtype=run.target.dtype, attn=run.target.attn)
         if not dry_run:
             _refuse_early(opened, name, in_place=in_place, switch=not no_switch)
         about = About(str(checkout), verl_version(opened), opened.base)
         with _progress() as progress:
-            plan = make_plan(opened, codemods, target, jobs=jobs, progress=progress)
+            plan = make_plan(opened, run.codemods, run.target, jobs=jobs, progress=progress, within=run.scope)
         _problems(plan, keep_going)
         if dry_run:
             _show(plan, about, opened, output, color)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from verl_legacy_patch.codemod import Codemod
+    from verl_legacy_patch.config import Config
+    from verl_legacy_patch.scope import Scope
     from verl_legacy_patch.target import Target
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,6 +48,12 @@ def codemod_options(function: Function) -> Function:
     return function
 
 
+def config_option(function: Function) -> Function:
+    """Add --show-config."""
+    text = "Print the configuration in force, with where each value comes from, and stop."
+    return click.option("--show-config", is_flag=True, help=text)(function)
+
+
 def read_target(gpu: str | None, dtype: str | None, attn: str | None) -> Target:
     """Return the target that the options ask for; a wrong GPU is a usage error."""
     from verl_legacy_patch.target import TargetError, make_target
@@ -56,24 +64,78 @@ def read_target(gpu: str | None, dtype: str | None, attn: str | None) -> Target:
         raise click.UsageError(str(error)) from None
 
 
+class Run(NamedTuple):
+    """What a command runs with: the configuration file and the command line, read and checked."""
+
+    config: Config
+    said: Mapping[str, Any]
+    file: Path | None
+    target: Target
+    codemods: list[Codemod]
+    scope: Scope
+
+    def show(self) -> None:
+        """Print the configuration."""
+        from verl_legacy_patch.config import show
+
+        for line in show(self.config, self.said, self.file):
+            click.echo(line)
+
+
+def read_run(root: Path, said: Mapping[str, Any]) -> Run:
+    """Return what to run in the checkout at ``root``. A wrong option or a wrong file is a usage error.
+
+    Args:
+        root: where the configuration file is looked for.
+        said: the options of the command line by their name; ``select`` and ``ignore`` as they were typed.
+    """
+    from verl_legacy_patch.config import ConfigError, load, merge
+    from verl_legacy_patch.scope import Scope
+    from verl_legacy_patch.target import TargetError, make_target
+
+    lists = {key: _split(said[key]) for key in ("select", "ignore") if said.get(key) is not None}
+    spoken = {**said, **lists}
+    try:
+        config, file = load(root)
+        config = merge(config, spoken)
+        target = make_target(config.gpu, config.dtype, config.attn)
+    except (ConfigError, TargetError) as error:
+        raise click.UsageError(str(error)) from None
+    return Run(config, spoken, file, target, _codemods(config, file), Scope(config.exclude, config.include))
+
+
 def read_codemods(select: str | None, ignore: str | None, safe_only: bool) -> list[Codemod]:
     """Return the selected codemods; an unknown name is a usage error that names the closest one."""
+    from verl_legacy_patch.config import Config
+
+    chosen = None if select is None else _split(select)
+    return _codemods(Config(select=chosen, ignore=_split(ignore or ""), safe_only=safe_only), None)
+
+
+def _codemods(config: Config, file: Path | None) -> list[Codemod]:
     from verl_legacy_patch.codemod import discover
 
     known = discover()
-    chosen = _names(select, known, "--select") if select is not None else list(known)
-    without = _names(ignore, known, "--ignore") if ignore is not None else []
+    for names in (config.select or (), config.ignore, config.keys):
+        _known(names, known, file)
+    chosen = known if config.select is None else config.select
     return [
-        known[name] for name in known
-        if name in chosen and name not in without and not (safe_only and known[name].grade == "review")
-    ]  # fmt: skip
+        codemod.with_keys(config.keys[name]) if name in config.keys else codemod
+        for name, codemod in known.items()
+        if name in chosen and name not in config.ignore and not (config.safe_only and codemod.grade == "review")
+    ]
 
 
-def _names(text: str, known: dict[str, Codemod], option: str) -> Sequence[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _known(names: Iterable[str], known: Mapping[str, Codemod], file: Path | None) -> None:
+    import difflib
+
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"
-            raise click.BadParameter(f"no codemod named {name!r}{hint}", param_hint=option)
-    return names
+            where = f" (see also {file})" if file else ""
+            raise click.UsageError(f"no codemod named {name!r}{hint}{where}")
