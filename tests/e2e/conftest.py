@@ -1,0 +1,86 @@
+"""Fixtures: the environment of a release, its trees, and a table of what was run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from e2e import trees
+from e2e.logs import Outcome
+from e2e.pins import TABLE
+from e2e.runs import TOYS, Machine
+from e2e.venvs import python_for
+
+ROWS: list[dict[str, object]] = []
+
+
+@pytest.fixture(scope="session")
+def machine_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Machine]:
+    """Return a function: release -> its environment with model and data, each made once."""
+    made: dict[str, Machine] = {}
+
+    def machine(release: str) -> Machine:
+        name = TABLE[release].name
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            ready = Machine(python_for(release), folder / "model", folder / "data")
+            for script, target in (("model", ready.model), ("data", ready.data)):
+                subprocess.run([ready.python, TOYS / f"{script}.py", target], check=True, capture_output=True)
+            made[name] = ready
+        return made[name]
+
+    return machine
+
+
+@pytest.fixture(scope="session")
+def tree_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[str, ...] | None], Path]:
+    """Return a function: release, options of verl-patch -> tree, each made once."""
+    made: dict[tuple[str, tuple[str, ...] | None], Path] = {}
+
+    def tree(release: str, options: tuple[str, ...] | None) -> Path:
+        key = (release, options)
+        if key not in made:
+            made[key] = trees.make_tree(release, tmp_path_factory.mktemp("tree") / f"verl-{release}", options)
+        return made[key]
+
+    return tree
+
+
+@pytest.fixture
+def record(request: pytest.FixtureRequest) -> Callable[[Outcome], None]:
+    """Return a function that puts a run into the table at the end, and its log beside the other logs."""
+
+    def add(outcome: Outcome) -> None:
+        steps = outcome.steps
+        figures = {}
+        for metric in ("train/loss", "critic/score/mean", "actor/kl_loss", "training/rollout_probs_diff_max"):
+            if values := outcome.series(metric):
+                figures[metric] = [round(values[0], 7), round(values[-1], 7)]
+        ROWS.append(
+            {
+                "run": outcome.name,
+                "exit": outcome.code,
+                "seconds": round(outcome.seconds),
+                "steps": len(steps),
+                "first and last": figures,
+                "errors": outcome.reported,
+                "error": "" if outcome.code == 0 else outcome.error,
+            }
+        )
+        folder = os.environ.get("VERL_PATCH_E2E_LOGS")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (Path(folder) / f"{outcome.name.replace(' ', '-').replace('/', '-')}.log").write_text(outcome.log)
+
+    return add
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line per run: the README's table is made of these."""
+    for row in ROWS:
+        terminalreporter.write_line(json.dumps(row))
