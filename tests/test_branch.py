@@ -723,6 +723,9 @@ def test_in_place_interrupted(plain: Path, number: int) -> None:
     if number == signal.SIGKILL:  # every file is either old or new, and the originals are kept
         assert {(plain / path).read_bytes() in (b"new", str(FILES[path]).encode()) for path in HITS} == {True}
         (kept,) = plain.glob(".verl-patch-backup-*")
-        assert sorted(path.read_bytes() for path in kept.iterdir()) == sorted(str(FILES[p]).encode() for p in HITS)
+        names = dict(line.split(" ", 1) for line in (kept / "paths").read_text().splitlines())
+        assert {(kept / number).read_text(): path for number, path in names.items()} == {
+            str(FILES[path]): str(plain / path) for path in HITS
+        }
     else:
         assert snapshot(plain) == before

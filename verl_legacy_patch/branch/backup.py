@@ -1,4 +1,7 @@
-"""Keep what is about to be replaced, so that a failure or an interrupt can put everything back."""
+"""Keep what is about to be replaced, so that a failure or an interrupt can put everything back.
+
+One run at a time writes to a checkout: going back must not take away what another run has just written.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from verl_legacy_patch.checkout.gitio import CheckoutError, show
+
+PREFIX = ".verl-patch-backup-"
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -20,12 +27,13 @@ class Backup:
 
     A file is kept as a hard link where that is possible: free, and going back restores the very same file
     with its times, so that git sees no change. This works because git and we replace files, never write
-    into them. After a SIGKILL or a power cut the folder is still there, and holds the originals by number.
+    into them. After a SIGKILL or a power cut the folder is still there: it holds the originals by number, and
+    ``paths`` says which file each was.
     """
 
     def __init__(self, parent: Path) -> None:
         """Make the folder in ``parent``, which should be on the file system of the paths."""
-        self._folder = os.fsencode(tempfile.mkdtemp(prefix=".verl-patch-backup-", dir=parent))
+        self._folder = os.fsencode(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         self._kept: list[tuple[bytes, bytes]] = []
         self._absent: list[bytes] = []
         self._new_folders: list[bytes] = []
@@ -45,17 +53,20 @@ class Backup:
             except (OSError, NotImplementedError):
                 shutil.copy2(path, keep, follow_symlinks=False)
             self._kept.append((path, keep))
+            with open(self._folder + b"/paths", "ab") as names:  # noqa: PTH123 (bytes)
+                names.write(b"%d %s\n" % (len(self._kept) - 1, path))
 
-    def restore(self) -> None:
-        """Put everything back as it was when it was saved."""
+    def restore(self, only: Collection[bytes] | None = None) -> None:
+        """Put everything (or ``only`` these paths) back as it was when it was saved."""
         for path in self._absent:
-            with suppress(OSError):  # mostly: it was never made
-                os.unlink(path)  # noqa: PTH108
+            if only is None or path in only:
+                with suppress(OSError):  # mostly: it was never made
+                    os.unlink(path)  # noqa: PTH108
         for folder in sorted(set(self._new_folders), key=len, reverse=True):
             with suppress(OSError):
                 os.rmdir(folder)  # noqa: PTH106
         for path, keep in self._kept:
-            if _same(path, keep):
+            if (only is not None and path not in only) or _same(path, keep):
                 continue
             os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
             try:
@@ -68,6 +79,41 @@ class Backup:
     def discard(self) -> None:
         """Remove the backup: it is no longer needed."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def stale(parent: Path) -> list[Path]:
+    """Return the backups of runs that were killed. To be asked under the lock: there is no other run then."""
+    return sorted(parent.glob(PREFIX + "*"))
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which the system takes back from a process that is killed.
+
+    Raises:
+        CheckoutError: another run holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise CheckoutError(f"cannot open {show(str(folder))}: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CheckoutError(
+                f"another verl-patch is writing in {show(str(folder))}: wait until it has ended; nothing was written"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _same(path: bytes, other: bytes) -> bool:

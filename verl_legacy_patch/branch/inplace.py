@@ -10,19 +10,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from verl_legacy_patch.branch.backup import Backup, held_signals
+from verl_legacy_patch.branch.backup import Backup, alone, held_signals
 from verl_legacy_patch.checkout.base import relative
 from verl_legacy_patch.checkout.gitio import CheckoutError, show
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The new content of one file. ``mode`` is git's: 100644 or 100755."""
+    """The new content of one file.
+
+    Attributes:
+        path: path in the checkout.
+        content: the new bytes.
+        mode: git's: 100644 or 100755.
+        added: whether the file is new.
+        before: the bytes that the new ones were made from; on disk, a file that holds others by now is not written.
+    """
 
     path: str
     content: bytes
     mode: str = "100644"
     added: bool = False
+    before: bytes | None = None
 
 
 def write_in_place(root: Path, changes: Sequence[Change]) -> None:
@@ -38,12 +47,13 @@ def write_in_place(root: Path, changes: Sequence[Change]) -> None:
     """
     top = os.path.realpath(os.fsencode(root))
     targets = [(_target(top, change), change) for change in changes]
-    with held_signals() as interrupts:
+    with alone(root), held_signals() as interrupts:
         try:
             backup = Backup(root)
         except OSError as error:
             raise _cannot_write(os.fsencode(root), error) from None
         staged: list[tuple[bytes, bytes]] = []
+        replaced: set[bytes] = set()
         now = top
         try:
             for target, _ in targets:
@@ -53,16 +63,18 @@ def write_in_place(root: Path, changes: Sequence[Change]) -> None:
                 now = target
                 interrupts.check()
                 _stage(target, change, staged)
-            for stage, target in staged:
+            for (stage, target), (_, change) in zip(staged, targets, strict=True):
                 now = target
                 interrupts.check()
+                _check_unchanged(target, change)
+                replaced.add(target)
                 os.replace(stage, target)  # noqa: PTH105 (bytes)
             interrupts.check()
         except BaseException as error:
             for stage, _ in staged:
                 with suppress(OSError):
                     os.unlink(stage)  # noqa: PTH108
-            backup.restore()
+            backup.restore(replaced)  # and no other: somebody else may have written there meanwhile
             if isinstance(error, OSError):
                 raise _cannot_write(now, error) from None
             raise
@@ -93,6 +105,17 @@ def _target(top: bytes, change: Change) -> bytes:
     elif not change.added:
         raise CheckoutError(f"{where} has gone since it was read: nothing was written")
     return target
+
+
+def _check_unchanged(target: bytes, change: Change) -> None:
+    """Refuse to replace what somebody has saved since it was read."""
+    if change.before is not None:
+        with open(target, "rb") as file:  # noqa: PTH123 (bytes)
+            same = file.read() == change.before
+    else:
+        same = not (change.added and os.path.lexists(target))
+    if not same:
+        raise CheckoutError(f"{show(os.fsdecode(target))} has changed since it was read: nothing was written")
 
 
 def _stage(target: bytes, change: Change, staged: list[tuple[bytes, bytes]]) -> None:

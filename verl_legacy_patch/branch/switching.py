@@ -7,6 +7,7 @@ git has then removed files and keeps the old index. So what differs is backed up
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,12 +20,14 @@ from verl_legacy_patch.branch import (
     refuse_unfinished,
     remove_branch,
 )
-from verl_legacy_patch.branch.backup import Backup, Interrupts, held_signals
+from verl_legacy_patch.branch.backup import Backup, Interrupts, alone, held_signals, stale
 from verl_legacy_patch.checkout import gitio
 from verl_legacy_patch.checkout.gitio import GitError, one_line, show
 from verl_legacy_patch.checkout.revision import GitCheckout
 
 __all__ = ["publish", "switch"]
+
+_LOCKED = "index.lock': File exists"
 
 
 def publish(checkout: GitCheckout, name: str, sha: str, *, switch_to: bool = True) -> None:
@@ -38,7 +41,10 @@ def publish(checkout: GitCheckout, name: str, sha: str, *, switch_to: bool = Tru
         create_branch(checkout, name, sha)
         return
     refuse_unfinished(checkout)
-    with held_signals() as interrupts:
+    with alone(checkout.git_dir), held_signals() as interrupts:
+        if not checkout.dirty():
+            for left in stale(checkout.git_dir):  # what a killed run kept is all in the work tree
+                shutil.rmtree(left, ignore_errors=True)
         _switch(checkout, name, sha, interrupts)
 
 
@@ -50,7 +56,7 @@ def switch(checkout: GitCheckout, name: str) -> None:
         KeyboardInterrupt: likewise.
     """
     refuse_unfinished(checkout)
-    with held_signals() as interrupts:
+    with alone(checkout.git_dir), held_signals() as interrupts:
         _switch(checkout, name, None, interrupts)
 
 
@@ -67,7 +73,7 @@ def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts:
         backup = Backup(checkout.git_dir)
     except OSError as error:
         raise _refused(name, f"cannot write in {show(str(checkout.git_dir))}: {error.strerror}") from None
-    created = False
+    created = started = False
     try:
         for path in (os.fsencode(checkout.git_dir / "index"), *(_full(checkout, path) for path in differing)):
             backup.save(path)
@@ -75,14 +81,18 @@ def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts:
         if create_at is not None:
             create_branch(checkout, name, create_at)
             created = True
+        started = True
         code, err = _run_switch(checkout, name, interrupts)
+        if code and _LOCKED in err:
+            started = False  # another git is at work: what has changed is not from us
         # A failing post-checkout hook is the user's own matter: git has switched by then.
         if code and current_branch(checkout) != name:
             interrupts.check()
             raise _refused(name, one_line(err))
         _check_written(checkout, name, differing, err)
     except BaseException as error:
-        backup.restore()
+        if started:
+            backup.restore()
         _undo(checkout, name, branch, head, create_at if created else None)
         if isinstance(error, OSError):
             raise _refused(name, error.strerror or str(error)) from None

@@ -27,6 +27,9 @@ SKIPPED_FOLDERS = frozenset(
     b".mypy_cache .ruff_cache .pytest_cache".split()
 )
 
+#: What a killed run of ours leaves: copies of originals, and files that were not renamed yet.
+OURS = b".verl-patch-"
+
 #: Somebody's home or a disk was given instead of a checkout: stop before it takes minutes.
 MOST_FILES = 200_000
 
@@ -126,6 +129,8 @@ class DirectoryCheckout(Checkout):
                 if folder and any(entry.name == b"pyvenv.cfg" for entry in entries):
                     continue  # a virtual environment under any name
                 for entry in entries:
+                    if entry.name.startswith(OURS):
+                        continue
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in SKIPPED_FOLDERS:
                             folders.append(folder + entry.name + b"/")
