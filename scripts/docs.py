@@ -1,0 +1,57 @@
+"""Brings the generated parts of the documentation up to date: run it after a change of codemods, options or output.
+
+    python scripts/docs.py            rewrite what is out of date
+    python scripts/docs.py --check    name what is out of date, and exit with 1
+
+A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; ``parts.py`` makes each from
+the code, so that a table cannot say something else than the program does. The pictures come from the demo.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from parts import PARTS, Texts  # noqa: E402
+from picture import picture  # noqa: E402
+
+DOCUMENTS = {"README.md": "en", "README.zh.md": "zh"}
+PICTURES = {"docs/dry-run.svg": picture}
+
+_PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+
+
+def wanted() -> Iterator[tuple[Path, str]]:
+    """Yield every file that has generated content, with the content it should have."""
+    for name, language in DOCUMENTS.items():
+        texts = Texts(language)
+        text = (ROOT / name).read_text(encoding="utf-8")
+        yield ROOT / name, _PART.sub(lambda match: f"{match[1]}{PARTS[match[2]](texts).strip()}\n{match[3]}", text)
+    for name, draw in PICTURES.items():
+        yield ROOT / name, draw()
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check; return the exit code."""
+    check = arguments == ["--check"]
+    if arguments and not check:
+        print(__doc__, file=sys.stderr)
+        return 2
+    stale = 0
+    for path, content in wanted():
+        if path.exists() and path.read_text(encoding="utf-8") == content:
+            continue
+        stale += 1
+        print(f"{path.relative_to(ROOT)} {'is out of date: run python scripts/docs.py' if check else 'updated'}")
+        if not check:
+            path.write_text(content, encoding="utf-8", newline="\n")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
