@@ -10,12 +10,29 @@ from legacy_gpu import violations
 
 #: Make a bfloat16 tensor out of one that exists, without arithmetic: how a checkpoint is read and cut into pieces.
 VIEWS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "_reshape_alias _unsafe_view alias as_strided chunk detach expand lift_fresh narrow permute select.int "
-        "set_.source_Storage set_.source_Storage_storage_offset slice.Tensor split.Tensor split_with_sizes squeeze.dim "
-        "t transpose.int unbind.int unsqueeze view view.dtype"
-    ).split()
+    (
+        "aten::_reshape_alias",
+        "aten::_unsafe_view",
+        "aten::alias",
+        "aten::as_strided",
+        "aten::detach",
+        "aten::expand",
+        "aten::lift_fresh",
+        "aten::permute",
+        "aten::select.int",
+        "aten::set_.source_Storage",
+        "aten::set_.source_Storage_storage_offset",
+        "aten::slice.Tensor",
+        "aten::split.Tensor",
+        "aten::split_with_sizes",
+        "aten::squeeze.dim",
+        "aten::t",
+        "aten::transpose.int",
+        "aten::unbind.int",
+        "aten::unsqueeze",
+        "aten::view",
+        "aten::view.dtype",
+    )
 )
 #: Take a bfloat16 tensor and give another dtype: the way out of it.
 CONVERSIONS = frozenset(("aten::_to_copy", "aten::copy_", "aten::view.dtype", "aten::is_same_size"))
