@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.scope import backend
 from verl_legacy_patch.setting import Edit, Span
 from verl_legacy_patch.target import Target
 
@@ -83,6 +84,6 @@ def _default_changed(statement: "Statement", field: str) -> bool:
             value = node.value if isinstance(node, (ast.AnnAssign, ast.Assign)) else None
             target = node.target if isinstance(node, ast.AnnAssign) else None
             if isinstance(target, ast.Name) and target.id == field and isinstance(value, ast.Constant):
-                return bool(_BF16.match(str(value.value)))
+                return bool(_BF16.match(str(value.value))) and not backend(name)  # a backend's own default stays
         queue += [base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in classes[name].bases]
     return False

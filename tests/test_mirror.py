@@ -341,7 +341,7 @@ def test_mirror_follows_its_sources() -> None:
         "critic.compile": ("rewrite", "false", f"follows {FOLDER}/critic/dp_critic.yaml:5"),
         "critic.fsdp.dtype": ("keep", None, f"follows {path}:2, which stays"),
         "critic.fsdp_more.dtype": ("unknown", None, ""),
-        "critic.model.path": ("keep", None, f"differs from {FOLDER}/model/hf.yaml:1 already"),
+        "critic.model.path": ("differs", "~/é", f"differs from {FOLDER}/model/hf.yaml:1 already"),
     }
 
 

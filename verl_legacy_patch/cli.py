@@ -6,12 +6,22 @@ Commands live in ``commands/``, one file each, loaded when they are asked for. O
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import click
 
 from verl_legacy_patch import __version__
+from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.output import say, wants_colour
+
+NAME = "verl-patch"
+COMPLETION = "_VERL_PATCH_COMPLETE"
 
 #: Exit codes, as the documentation shows them.
 EXIT_CODES = {
@@ -31,6 +41,8 @@ COMMANDS = {
     "completion": "Print the shell completion script.",
     "demo": "Run the whole job on a built-in miniature verl checkout.",
     "explain": "Explain a codemod: what it does, why, what it leaves alone.",
+    "revert": "Undo the patch of a checkout.",
+    "status": "Say what a checkout is, whether it is patched, and what is left.",
     "gpus": "Show the GPUs that are known, and what follows for each.",
 }
 
@@ -71,36 +83,88 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, "-V", "--version", prog_name="verl-patch", message="%(prog)s %(version)s")
-def main() -> None:
+@click.version_option(__version__, "-V", "--version", prog_name=NAME, message="%(prog)s %(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
     """Rewrite a verl checkout for GPUs without bfloat16 and FlashAttention-2 (P40, V100, T4, RTX 20).
 
     Every place that chooses bfloat16 or flash_attention_2 becomes float32 and eager, on a new git branch. Start
     with: verl-patch apply ~/verl --dry-run
     """
+    context.color = wants_colour()
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; errors become one line on stderr."""
-    from verl_legacy_patch.commands import Refused
-
+    _open_streams()
     try:
-        result = main.main(
-            args=None if arguments is None else list(arguments), prog_name="verl-patch", standalone_mode=False
-        )
-        return result if isinstance(result, int) else 0
+        with _terminable():
+            result = _invoke(sys.argv[1:] if arguments is None else list(arguments))
+            return result if isinstance(result, int) else 0
     except click.exceptions.Exit as done:
         return done.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Interrupted: nothing is half done.", err=True)
+        say(["Interrupted: nothing is half done."])
         return 130
     except click.ClickException as error:
-        error.show()
+        say([f"Error: {_one_line(error)}"])
         return error.exit_code
     except Refused as error:
-        click.echo(f"Error: {error}", err=True)
+        say([f"Error: {error}"])
         return error.code
     except BrokenPipeError:
-        # the reader of our output (head, a pager) has gone: not our error, and nothing more can be said
-        sys.stderr.close()
+        _drop_output()  # the reader of our output (head, a pager) has gone: not our error
         return 0
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        say([f"Error: {what}{error.strerror or error}"])
+        _drop_output()
+        return 3
+
+
+def _invoke(arguments: list[str]) -> object:
+    if COMPLETION in os.environ:
+        return main.main(arguments, prog_name=NAME, complete_var=COMPLETION)
+    # Not click's main(), which has answers of its own for interrupts and for readers that have gone.
+    with main.make_context(NAME, arguments) as context:
+        return main.invoke(context)
+
+
+def _one_line(error: click.ClickException) -> str:
+    text = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    return f"{text.rstrip('.')} (see {context.command_path} --help)" if context else text
+
+
+def _open_streams() -> None:
+    """Put the null device where a standard stream is closed: else the next file opened would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
+
+
+def _drop_output() -> None:
+    """Let what is still in the buffer go nowhere, so that nothing fails when Python ends."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the program as an exception does: temporary files are removed."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP"))
+        ended_by = (each for each in numbers if each and signal.getsignal(each) is signal.SIG_DFL)
+        former = {number: signal.signal(number, end) for number in ended_by}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from verl_legacy_patch import mirror, suppression
 from verl_legacy_patch.checkout import Checkout
@@ -35,13 +35,14 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that would be written. ``before`` is None for a new one."""
+    """A file that would be written. ``before`` is None for a new one, which ``codemod`` adds."""
 
     path: str
     before: bytes | None
     after: bytes
     mode: str
     edits: tuple[Edit, ...] = ()
+    codemod: str = ""
 
     @property
     def status(self) -> str:
@@ -169,10 +170,10 @@ def _mirrors(
     """Decide the files that repeat other files, by what was decided for those."""
     if not mirrors:
         return
-    decided: dict[str, dict[Span, str | None]] = {}
+    read = _Reader(checkout)
+    decided = _Decided(read, plan)
     for result in results:
         decided[result.path] = {edit.span: edit.replacement for edit in result.edits}
-    read = _Reader(checkout)
     for path, content in mirrors:
         try:
             yield _mirror(path, content, read, decided, plan)
@@ -210,8 +211,31 @@ def _followed(edit: Edit, follow: mirror.Follow | None, setting: Setting) -> Edi
     """Return what becomes of a setting of a mirror: its source's decision, else its own."""
     if follow is None or follow.action == "unknown":
         return edit
+    if follow.action == "differs":
+        # the source was rewritten before (by a hook, say) and the mirror was not made anew
+        caught_up = edit.action == "rewrite" and (follow.replacement or "").lower() == (edit.replacement or "").lower()
+        return edit if caught_up else replace(edit, action="keep", replacement=None, reason=follow.reason)
     replacement = follow.replacement if follow.action == "rewrite" else None
     return Edit(edit.span, edit.codemod, follow.action, replacement, follow.reason, edit.grade)
+
+
+class _Decided(dict[str, Mapping[Span, "str | None"]]):
+    """What becomes of the sources of mirrors; one that was not among the candidates is decided when asked for."""
+
+    def __init__(self, read: _Reader, plan: Plan) -> None:
+        super().__init__()
+        self._read, self._plan = read, plan
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return the decisions about a file, looking into it first when nobody has."""
+        if path not in self:
+            source = self._read(path)
+            outcome = None
+            if source is not None:
+                outcome = _attempt(path, source, self._plan.codemods, self._plan.target, self._plan.within)
+            edits = outcome.edits if isinstance(outcome, Rewritten) else ()
+            self[path] = {edit.span: edit.replacement for edit in edits}
+        return self[path]
 
 
 class _Reader:
@@ -266,7 +290,7 @@ def _add_files(checkout: Checkout, plan: Plan) -> None:
         for package, by_path in edited.items():
             if package:
                 for path, content in codemod.added_files(by_path, package, plan.target).items():
-                    _add(checkout, plan, path, content)
+                    _add(checkout, plan, path, content, codemod.name)
             elif codemod.added_files(by_path, "verl", plan.target):
                 _report_missing_package(plan, codemod, by_path)
 
@@ -277,14 +301,14 @@ def _package_of(path: str, packages: Sequence[str]) -> str:
     return max(around, key=len) if around else (packages[0] if packages else "")
 
 
-def _add(checkout: Checkout, plan: Plan, path: str, content: bytes) -> None:
+def _add(checkout: Checkout, plan: Plan, path: str, content: bytes, codemod: str) -> None:
     existing = checkout.read_path(path)
     if existing == content or any(change.path == path for change in plan.changes):
         return
     if existing is not None:
         plan.problems.append(Problem(path, 0, "exists already with other content: rename it, it would be overwritten"))
         return
-    plan.changes.append(FileChange(path, None, content, "100644"))
+    plan.changes.append(FileChange(path, None, content, "100644", codemod=codemod))
 
 
 def _report_missing_package(plan: Plan, codemod: Codemod, by_path: Mapping[str, Sequence[Edit]]) -> None:

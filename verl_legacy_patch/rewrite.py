@@ -193,26 +193,11 @@ def _adapter(language: str | None) -> Callable[[bytes, Sequence[Span]], Iterable
 
 
 def _left_alone(source: bytes, codemods: Iterable[Codemod], reason: str) -> list[Edit]:
-    """Return one row per codemod for a file that nobody looks into: where its word stands first, and how often."""
-    lowered = source.lower()
+    """Return one row per codemod for a file that nobody looks into: where its trigger matches first, and how often."""
     rows = []
-    for codemod in codemods:
-        counts = {word: lowered.count(word.encode()) for word in codemod.words}
-        first = next((word for word, count in counts.items() if count), None)
-        if first is not None:
-            start = lowered.index(first.encode())
-            count = sum(counts.values())
-            places = f" ({count} places)" if count > 1 else ""
-            rows.append(
-                Edit(
-                    Span(start, start + len(first)),
-                    codemod.name,
-                    "keep",
-                    None,
-                    reason + places,
-                    codemod.grade,
-                )
-            )
+    for codemod, hits in find_hits(source, codemods).items():
+        places = f" ({len(hits)} places)" if len(hits) > 1 else ""
+        rows.append(Edit(hits[0], codemod.name, "keep", None, reason + places, codemod.grade))
     return sorted(rows, key=lambda edit: edit.span)
 
 

@@ -206,18 +206,23 @@ def preflight(checkout: GitCheckout, name: str, *, switch: bool = True) -> None:
     """
     if switch:
         refuse_unfinished(checkout)
-        if dirty := checkout.dirty():
-            some = ", ".join(show(path) for path in dirty[:3]) + (", …" if len(dirty) > 3 else "")
-            files = "1 tracked file has" if len(dirty) == 1 else f"{len(dirty)} tracked files have"
-            raise GitError(
-                f"{files} uncommitted changes in {show(str(checkout.root))} ({some}): commit or stash them, "
-                "or use --no-switch to leave the work tree alone"
-            )
+        refuse_dirty(checkout)
     _free(checkout, name)
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         code, _, err = gitio.run(["-c", "user.useConfigOnly=true", "var", who], checkout.root)
         if code:
             raise GitError(_NAMELESS if _nameless(err) else f"git has no identity for you: {one_line(err)}")
+
+
+def refuse_dirty(checkout: GitCheckout) -> None:
+    """Refuse a work tree with uncommitted changes in tracked files."""
+    if dirty := checkout.dirty():
+        some = ", ".join(show(path) for path in dirty[:3]) + (", …" if len(dirty) > 3 else "")
+        files = "1 tracked file has" if len(dirty) == 1 else f"{len(dirty)} tracked files have"
+        raise GitError(
+            f"{files} uncommitted changes in {show(str(checkout.root))} ({some}): commit or stash them, "
+            "or use --no-switch to leave the work tree alone"
+        )
 
 
 def refuse_unfinished(checkout: GitCheckout) -> None:

@@ -13,6 +13,8 @@ import click
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.options import codemod_options, config_option, read_run, target_options
+from verl_legacy_patch.commands.output import coloured, emit, emit_json, say, wants_colour
+from verl_legacy_patch.commands.writing import branch_name, destination, write
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
@@ -32,6 +34,7 @@ BRANCH = "verl-patch/{dtype}-{attn}"
 @click.option("--base", metavar="REV", help="Revision to patch. [default: HEAD]")
 @click.option("--no-switch", is_flag=True, help="Create the branch but leave the work tree alone.")
 @click.option("--in-place", is_flag=True, help="Rewrite the files on disk, without git: no branch, no commit.")
+@click.option("--commit-per-codemod", is_flag=True, help="One commit for each codemod instead of one for all.")
 @click.option("--keep-going", is_flag=True, help="Skip files that cannot be parsed instead of stopping.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", help="What goes to stdout.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Worker processes; more than 1 rarely helps.")
@@ -50,6 +53,7 @@ def command(
     base: str | None,
     no_switch: bool,
     in_place: bool,
+    commit_per_codemod: bool,
     keep_going: bool,
     output: str,
     jobs: int,
@@ -74,133 +78,63 @@ def command(
         if show_config:
             run.show()
             return
-        name = run.config.branch or BRANCH.format(dtype=run.target.dtype, attn=run.target.attn)
+        name = BRANCH.format(dtype=run.target.dtype, attn=run.target.attn)
+        where = None
         if not dry_run:
-            _refuse_early(opened, name, in_place=in_place, switch=not no_switch)
-        about = About(str(checkout), verl_version(opened), opened.base)
+            where = destination(opened, run.config.branch, name, switch=not no_switch, in_place=in_place)
+        about = About(str(checkout), verl_version(opened), opened.base, branch_name(opened))
         with _progress() as progress:
             plan = make_plan(opened, run.codemods, run.target, jobs=jobs, progress=progress, within=run.scope)
-        _problems(plan, keep_going)
-        if dry_run:
-            _show(plan, about, opened, output, color)
-        else:
-            _write(plan, about, opened, name, in_place=in_place, switch=not no_switch, output=output)
+        _refuse_problems(plan, keep_going)
+        if where is None:
+            _print(plan, about, output, color)
+            say(_closing(opened, plan, run.config.branch or name, in_place=in_place))
+            return
+        after = write(plan, about, opened, where, per_codemod=commit_per_codemod) if plan.changes else []
+        _print(plan, about, output)
+        say(after)
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
 
 
-def _refuse_early(checkout: Checkout, branch: str, *, in_place: bool, switch: bool) -> None:
-    from verl_legacy_patch.checkout import GitCheckout
-
-    if isinstance(checkout, GitCheckout):
-        from verl_legacy_patch.branch import preflight
-
-        preflight(checkout, branch, switch=switch)
-    elif not in_place:
-        raise Refused(
-            f"{checkout.root} is no git repository: use --in-place to rewrite its files, or --dry-run to look first",
-            3,
-        )
-
-
-def _problems(plan: Plan, keep_going: bool) -> None:
+def _refuse_problems(plan: Plan, keep_going: bool) -> None:
     """Name every file that failed; without --keep-going nothing is written."""
-    for problem in plan.problems:
-        click.echo(f"Error: {problem}", err=True)
-    if plan.problems and not keep_going:
-        count = f"{len(plan.problems)} file" + ("s" if len(plan.problems) > 1 else "")
-        raise Refused(f"{count} could not be rewritten, so nothing is written; --keep-going skips such files", 4)
+    from verl_legacy_patch.checkout.gitio import show
+
+    problems = [show(str(problem)) for problem in plan.problems]
+    if keep_going:
+        say(f"Skipped: {problem}" for problem in problems)
+    elif len(problems) == 1:
+        raise Refused(f"{problems[0]}; nothing is written, --keep-going skips such a file", 4)
+    elif problems:
+        say(f"Error: {problem}" for problem in problems)
+        raise Refused(f"{len(problems)} files could not be rewritten; nothing is written, --keep-going skips them", 4)
 
 
-def _show(plan: Plan, about: About, checkout: Checkout, output: str, color: str) -> None:
-    _print(plan, about, output, color, patch=True)
-    dirty = checkout.dirty()
-    if dirty and checkout.base:
-        count = f"{len(dirty)} tracked file" + ("s have" if len(dirty) > 1 else " has")
-        click.echo(
-            f"\nNote: {count} uncommitted changes; this is what would become of {checkout.base[:10]}.",
-            err=True,
-        )
-
-
-def _print(plan: Plan, about: About, output: str, color: str, *, patch: bool) -> None:
+def _print(plan: Plan, about: About, output: str, color: str | None = None) -> None:
+    """Print what came out; with ``color`` (when to colour it) the patch too."""
     from verl_legacy_patch import report
+    from verl_legacy_patch.summary import summary
 
     if output == "json":
-        import json
-
-        click.echo(json.dumps(report.as_json(plan, about), ensure_ascii=False, separators=(",", ":")))
+        emit_json(report.as_json(plan, about))
         return
-    if patch:
-        _print_patch(plan, color)
-    for line in report.summary(plan, about):
-        click.echo(line, err=True)
+    if color is not None:
+        parts = report.patch(plan)
+        emit(coloured(parts) if color == "always" or (color == "auto" and wants_colour(sys.stdout)) else parts)
+    say(summary(plan, about))
 
 
-def _print_patch(plan: Plan, color: str) -> None:
-    from verl_legacy_patch import report
-
-    stream = sys.stdout.buffer
-    coloured = color == "always" or (color == "auto" and sys.stdout.isatty())
-    for part in report.patch(plan):
-        if coloured:
-            click.echo(_coloured(part.decode("utf-8", "replace")), nl=False, color=True)
-        else:
-            stream.write(part)
-    stream.flush()
-
-
-def _coloured(text: str) -> str:
-    styles = {"+": "green", "-": "red", "@": "cyan"}
-    lines = []
-    for line in text.splitlines(keepends=True):
-        bold = line.startswith(("diff ", "+++", "---"))
-        lines.append(click.style(line, bold=True) if bold else click.style(line, fg=styles.get(line[:1])))
-    return "".join(lines)
-
-
-def _write(
-    plan: Plan, about: About, checkout: Checkout, branch: str, *, in_place: bool, switch: bool, output: str
-) -> None:
-    from verl_legacy_patch.branch.inplace import Change, write_in_place
-    from verl_legacy_patch.checkout import GitCheckout
-
-    changes = [Change(c.path, c.after, c.mode, c.status == "added") for c in plan.changes]
-    if not changes:
-        _print(plan, about, output, "never", patch=False)
-        return
-    if isinstance(checkout, GitCheckout):
-        from verl_legacy_patch.branch import commit_tree, current_branch
-        from verl_legacy_patch.branch.switching import publish
-        from verl_legacy_patch.report import commit_message
-
-        before = current_branch(checkout) or (checkout.base or "")[:10]
-        sha = commit_tree(checkout, changes, commit_message(plan, about))
-        publish(checkout, branch, sha, switch_to=switch)
-        after = _next_steps(about.path, before, branch, switch)
-    else:
-        write_in_place(checkout.root, changes)
-        after = ["", "The files on disk are rewritten; there is no git commit to go back to."]
-    _print(plan, about, output, "never", patch=False)
-    for line in after:
-        click.echo(line, err=True)
-
-
-def _next_steps(path: str, before: str, branch: str, switched: bool) -> list[str]:
-    import shlex
-
-    git = "git" if path == "." else f"git -C {shlex.quote(path)}"
-    name, old = shlex.quote(branch), shlex.quote(before)
-    lines = [
-        "",
-        f"On branch {branch}"
-        + (" (the work tree is switched to it)." if switched else "; the work tree is as it was."),
-    ]
-    lines.append(f"  look:  {git} show {name}")
-    if switched:
-        lines.append(f"  undo:  {git} switch {old} && {git} branch -D {name}")
-    else:
-        lines += [f"  use:   {git} switch {name}", f"  undo:  {git} branch -D {name}"]
+def _closing(checkout: Checkout, plan: Plan, branch: str, *, in_place: bool) -> list[str]:
+    """Return what to say after a dry run."""
+    lines = ["", "Dry run: nothing is written."]
+    if plan.changes:
+        what = "rewrites the files on disk" if in_place else f"commits this on branch {branch}"
+        lines[-1] += f" The same without --dry-run {what}."
+    dirty = checkout.dirty()
+    if dirty and checkout.base:
+        files = "1 tracked file has" if len(dirty) == 1 else f"{len(dirty)} tracked files have"
+        lines.append(f"Note: {files} uncommitted changes, which are not in this: it is about {checkout.base[:10]}.")
     return lines
 
 

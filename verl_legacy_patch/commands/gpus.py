@@ -21,6 +21,6 @@ def command() -> None:
         names = [mod.name for mod in codemods if mod.applies(target)]
         click.echo(f"{capability}: float32 + eager; {', '.join(names)}")
     click.echo(
-        "\nNo card below 8.0 has bfloat16 units or runs flash-attn 2. float16 and sdpa (--dtype float16 --attn sdpa) are"
-        "\nworth a try from 7.0 on, where the release scales the loss: the actor from v0.6.1, the critic from v0.8.0."
+        "\nNo card below 8.0 has bfloat16 units or runs flash-attn 2. float16 and sdpa (--dtype float16 --attn sdpa)"
+        "\nare worth a try from 7.0 on, where the release scales the loss: the actor from v0.6.1, the critic from v0.8.0."
     )

@@ -28,11 +28,12 @@ _QUOTED = re.compile(r"'([^'\n]*)'|`([^`\n]*)`|\"([^\"\n]*)\"")
 class Follow(NamedTuple):
     """What becomes of a setting in a mirror.
 
-    ``unknown``: no origin was found, the caller has to decide by the setting itself.
+    ``unknown``: no origin was found, the caller has to decide by the setting itself. ``differs``: the origin
+    says something else already, which is in ``replacement``.
     """
 
     setting: Setting
-    action: Literal["rewrite", "keep", "unknown"]
+    action: Literal["rewrite", "keep", "unknown", "differs"]
     replacement: str | None
     reason: str
 
@@ -160,7 +161,7 @@ def follow(
         elif setting.value.casefold() in origin.text.casefold():
             yield Follow(setting, "keep", None, f"follows {place}, which stays")
         else:
-            yield Follow(setting, "keep", None, f"differs from {place} already")
+            yield Follow(setting, "differs", origin.text, f"differs from {place} already")
 
 
 def _origin(path: tuple[str, ...], origins: Mapping[tuple[str, ...], Origin]) -> Origin | None:

@@ -1,0 +1,146 @@
+"""What ``apply`` does with a plan: commits on a branch, or files on disk; and what it says about it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from verl_legacy_patch.commands import Refused
+
+if TYPE_CHECKING:
+    from verl_legacy_patch.branch.inplace import Change
+    from verl_legacy_patch.checkout import Checkout, GitCheckout
+    from verl_legacy_patch.plan import Plan
+    from verl_legacy_patch.report import About
+
+
+class Destination(NamedTuple):
+    """Where a patch goes.
+
+    Attributes:
+        branch: the branch that gets the commit.
+        switch: whether the work tree follows.
+        goes_on: the branch exists, is checked out, and holds a patch already: the commit is added to it.
+    """
+
+    branch: str
+    switch: bool = True
+    goes_on: bool = False
+
+
+def destination(checkout: Checkout, asked: str | None, default: str, *, switch: bool, in_place: bool) -> Destination:
+    """Decide where the patch goes, refusing early what would fail late.
+
+    Args:
+        checkout: what is patched.
+        asked: the branch that the user named.
+        default: the branch to create otherwise.
+        switch: whether to switch to it.
+        in_place: files on disk are written instead.
+    """
+    from verl_legacy_patch.checkout import GitCheckout
+
+    if not isinstance(checkout, GitCheckout):
+        if not in_place:
+            raise Refused(
+                f"{checkout.root} is no git repository: use --in-place to rewrite its files, or --dry-run to look",
+                3,
+            )
+        return Destination("", switch=False)
+    from verl_legacy_patch.branch import current_branch, preflight, refuse_dirty
+    from verl_legacy_patch.branch.undo import standing
+
+    current = current_branch(checkout)
+    if asked is None and switch and checkout.is_head and current and standing(checkout):
+        refuse_dirty(checkout)
+        return Destination(current, goes_on=True)
+    preflight(checkout, asked or default, switch=switch)
+    return Destination(asked or default, switch)
+
+
+def branch_name(checkout: Checkout) -> str | None:
+    """Return the branch that is checked out where the base is; None without one."""
+    from verl_legacy_patch.checkout import GitCheckout
+
+    if not isinstance(checkout, GitCheckout) or not checkout.is_head:
+        return None
+    head = checkout.git_dir / "HEAD"  # read as a file: no process, and no GitPython in a dry run
+    text = head.read_text("utf-8", "surrogateescape") if head.is_file() else ""
+    return text.removeprefix("ref: refs/heads/").strip() if text.startswith("ref: refs/heads/") else None
+
+
+def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, per_codemod: bool) -> list[str]:
+    """Write the patch and return the lines that say where it is and how to undo it."""
+    from verl_legacy_patch.branch.inplace import write_in_place
+    from verl_legacy_patch.checkout import GitCheckout
+
+    if not isinstance(checkout, GitCheckout):
+        write_in_place(checkout.root, _changes(plan))
+        return ["", "The files on disk are rewritten; there is no git commit to go back to."]
+    from verl_legacy_patch.branch import current_branch
+    from verl_legacy_patch.branch.advance import advance
+    from verl_legacy_patch.branch.switching import publish
+
+    before = current_branch(checkout) or (checkout.base or "")[:10]
+    sha = _commit(plan, about, checkout, per_codemod)
+    if where.goes_on:
+        advance(checkout, sha)
+    else:
+        publish(checkout, where.branch, sha, switch_to=where.switch)
+    return _next_steps(about.path, before, where)
+
+
+def _changes(plan: Plan) -> list[Change]:
+    from verl_legacy_patch.branch.inplace import Change
+
+    return [Change(c.path, c.after, c.mode, c.status == "added", c.before) for c in plan.changes]
+
+
+def _commit(plan: Plan, about: About, checkout: GitCheckout, per_codemod: bool) -> str:
+    """Build the commit, or one commit per codemod, and return the name of the last."""
+    from verl_legacy_patch.branch import commit_tree
+    from verl_legacy_patch.summary import commit_message
+
+    if not per_codemod:
+        return commit_tree(checkout, _changes(plan), commit_message(plan, about))
+    parent = checkout.base
+    for part in _parts(plan):
+        parent = commit_tree(checkout, _changes(part), commit_message(part, about), parent=parent)
+    assert parent is not None
+    return parent
+
+
+def _parts(plan: Plan) -> Iterator[Plan]:
+    """Yield for each codemod a plan of its own changes, on top of those before it."""
+    from dataclasses import replace
+
+    from verl_legacy_patch.setting import splice
+
+    done: set[str] = set()
+    for codemod in plan.codemods:
+        done.add(codemod.name)
+        changes = []
+        for change in plan.changes:
+            if change.before is None:
+                if change.codemod == codemod.name:
+                    changes.append(change)
+            elif any(edit.codemod == codemod.name for edit in change.edits):
+                edits = tuple(edit for edit in change.edits if edit.codemod in done)
+                changes.append(replace(change, after=splice(change.before, edits), edits=edits))
+        if changes:
+            sites = [site for site in plan.sites if site.codemod == codemod.name]
+            yield replace(plan, codemods=[codemod], changes=changes, sites=sites)
+
+
+def _next_steps(path: str, before: str, where: Destination) -> list[str]:
+    git = "git" if path == "." else f"git -C {shlex.quote(path)}"
+    tool = "verl-patch revert" if path == "." else f"verl-patch revert {shlex.quote(path)}"
+    name, old = shlex.quote(where.branch), shlex.quote(before)
+    if where.goes_on:
+        return ["", f"Added to branch {where.branch}.", f"  look:  {git} show", f"  undo:  {git} revert HEAD"]
+    if where.switch:
+        lines = ["", f"On branch {where.branch}; the work tree is switched to it.", f"  look:  {git} show"]
+        return [*lines, f"  undo:  {tool}   (or: {git} switch {old} && {git} branch -D {name})"]
+    lines = ["", f"On branch {where.branch}; the work tree is as it was.", f"  look:  {git} show {name}"]
+    return [*lines, f"  use:   {git} switch {name}", f"  undo:  {git} branch -D {name}"]
