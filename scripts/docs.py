@@ -29,11 +29,19 @@ _PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end: \2 -->)", re.
 def wanted() -> Iterator[tuple[Path, str]]:
     """Yield every file that has generated content, with the content it should have."""
     for name, language in DOCUMENTS.items():
-        texts = Texts(language)
-        text = (ROOT / name).read_text(encoding="utf-8")
-        yield ROOT / name, _PART.sub(lambda match: f"{match[1]}{PARTS[match[2]](texts).strip()}\n{match[3]}", text)
+        yield ROOT / name, _filled((ROOT / name).read_text(encoding="utf-8"), Texts(language))
     for name, draw in PICTURES.items():
         yield ROOT / name, draw()
+
+
+def _filled(document: str, texts: Texts) -> str:
+    """Return a document with its parts made anew; say what its translations lack."""
+    filled = _PART.sub(lambda match: f"{match[1]}{PARTS[match[2]](texts).strip()}\n{match[3]}", document)
+    for text in sorted(texts.missing):
+        print(f"note: {texts.language}.yaml has no translation of: {text}", file=sys.stderr)
+    for text in sorted(texts.known.keys() - texts.used):
+        print(f"note: {texts.language}.yaml translates what is no longer said: {text}", file=sys.stderr)
+    return filled
 
 
 def main(arguments: list[str]) -> int:

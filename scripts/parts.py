@@ -19,15 +19,16 @@ from verl_legacy_patch.target import AMPERE, GPUS, Capability, Target
 class Texts:
     """Looks texts up in another language; what has no translation stays as it is.
 
-    The keys of ``zh.yaml`` are the English texts of the program. One that the program no longer says is an error, so
-    that a translation cannot go on saying what was true once.
+    The keys of ``zh.yaml`` are the English texts of the program: when one changes, its old translation is not used.
     """
 
     def __init__(self, language: str) -> None:
+        self.language = language
         self.known: dict[str, str] = {}
         if language != "en":
             file = Path(__file__).with_name(f"{language}.yaml")
-            self.known = yaml.safe_load(file.read_text(encoding="utf-8"))
+            known = yaml.safe_load(file.read_text(encoding="utf-8"))
+            self.known = {english: text or english for english, text in known.items()}
         self.used: set[str] = set()
         self.missing: set[str] = set()
 
@@ -105,7 +106,9 @@ def gpus(texts: Texts) -> str:
         )
         for gpu in GPUS.values()
     ]
-    return f"{_table(texts, heads, rows)}\n\n{_table(texts, ('compute capability', 'codemods'), _per_capability(texts))}"
+    return (
+        f"{_table(texts, heads, rows)}\n\n{_table(texts, ('compute capability', 'codemods'), _per_capability(texts))}"
+    )
 
 
 def _per_capability(texts: Texts) -> Iterable[tuple[str, str]]:
