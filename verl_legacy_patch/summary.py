@@ -1,0 +1,191 @@
+"""What a plan says to people: the end summary and the commit message.
+
+Launch scripts repeat the same setting dozens of times. So places are grouped by what is said about them, those in
+verl itself come first, and folders beside it are counted after the first few files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from verl_legacy_patch import __version__
+from verl_legacy_patch.checkout.gitio import show
+from verl_legacy_patch.plan import Plan
+from verl_legacy_patch.report import About
+from verl_legacy_patch.setting import Site
+
+SUBJECT = "Choose {dtype} and {attn} attention for GPUs without bfloat16"
+REVIEW = "Please review, these change behaviour and not only precision"
+DECIDE = "Not rewritten, a person has to decide"
+
+_IN_VERL, _BESIDE = 10, 2  # files listed per group: of verl itself, of each folder beside it
+_COUNT = re.compile(r" \((\d+) places\)$")
+_BACKEND = " cannot run below compute capability 8.0"
+
+
+def summary(plan: Plan, about: About) -> list[str]:
+    """Return the lines of the end summary: what changes, what needs a person, what was left alone and why."""
+    verl = f"verl {about.verl_version}" if about.verl_version else "this checkout"
+    base = f" ({about.base[:10]})" if about.base else ""
+    lines = [show(f"{verl}{base}: {plan.target}"), ""]
+    rewritten = plan.rewritten()
+    if rewritten:
+        changed = sum(change.status == "modified" for change in plan.changes)
+        added = len(plan.changes) - changed
+        new = f", and {number(added, 'new file')}" if added else ""
+        lines.append(f"{number(len(rewritten), 'place')} in {number(changed, 'file')}{new}:")
+        lines += [f"  {row}" for row in _by_codemod(plan)]
+    else:
+        lines.append("Nothing to rewrite: no place is left that chooses what this GPU cannot do.")
+    review, decide = _review(plan), _only(plan, "report")
+    for title, sites in ((REVIEW, review), (DECIDE, decide)):
+        if sites:
+            lines += ["", f"{title} ({number(len(sites), 'place')}):"]
+            lines += [f"  {row}" for row in _grouped(sites, _IN_VERL, _BESIDE)]
+    lines += _left_alone(_only(plan, "keep"))
+    if len(review) + len(decide) > _IN_VERL:
+        lines += ["", "Every single place, these and those left alone: --dry-run --format json"]
+    return lines
+
+
+def commit_message(plan: Plan, about: About) -> str:
+    """Return the message of the patch commit: what, why, what to review, and the trailers that find it again."""
+    lines = [
+        SUBJECT.format(dtype=plan.target.dtype, attn=plan.target.attn),
+        "",
+        f"Rewritten by verl-patch {__version__} for compute capability {plan.target.capability}:",
+        "",
+        *(f"  {row}" for row in _by_codemod(plan)),
+    ]
+    for title, sites in ((REVIEW, _review(plan)), (DECIDE, _only(plan, "report"))):
+        if sites:
+            lines += ["", f"{title}:", "", *(f"  {row}" for row in _grouped(sites, len(sites), 0))]
+    if plan.problems:
+        lines += ["", "Skipped, these could not be rewritten:", ""]
+        lines += [f"  {show(str(problem))}" for problem in plan.problems]
+    lines += [
+        "",
+        f"Verl-Patch-Version: {__version__}",
+        f"Verl-Patch-Target: {plan.target.dtype} {plan.target.attn} {plan.target.capability}",
+    ]
+    if about.base:
+        lines.append(f"Verl-Patch-Base: {about.base}")
+    if about.branch:
+        lines.append(f"Verl-Patch-From: {about.branch}")
+    return "\n".join(lines) + "\n"
+
+
+def number(count: int, noun: str) -> str:
+    """Return ``1 file``, ``2 files``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _by_codemod(plan: Plan) -> Iterator[str]:
+    sites, files = Counter[str](), {codemod.name: set[str]() for codemod in plan.codemods}
+    for site in plan.rewritten():
+        sites[site.codemod] += 1
+        files[site.codemod].add(site.path)
+    width = max((len(name) for name in sites), default=0)
+    for codemod in plan.codemods:
+        if count := sites[codemod.name]:
+            where = number(len(files[codemod.name]), "file")
+            yield f"{codemod.name:{width}} {count:4} in {where:9} {codemod.summary()}"
+
+
+def _grouped(sites: Iterable[Site], in_verl: int, beside: int) -> Iterator[str]:
+    """Yield the places, those that have the same said about them together.
+
+    Args:
+        sites: in the order of their paths.
+        in_verl: files to list of verl itself, for each group.
+        beside: files to list of each folder beside it; the others are counted.
+    """
+    groups: dict[str, tuple[str, dict[str, list[Site]]]] = {}
+    for site in sites:
+        said = _said(site)
+        group = groups.setdefault(said.lower(), (said, {}))  # True and true are the same
+        group[1].setdefault(_folder(site.path), []).append(site)
+    # what concerns verl itself concerns every run
+    for said, folders in sorted(groups.values(), key=lambda group: "" not in group[1]):
+        yield said
+        for folder, places in sorted(folders.items()):
+            yield from (f"  {row}" for row in _places(folder, places, beside if folder else in_verl))
+
+
+def _places(folder: str, sites: Sequence[Site], limit: int) -> Iterator[str]:
+    files: dict[str, list[int]] = {}
+    for site in sites:
+        files.setdefault(site.path, []).append(site.line)
+    rows = [(path, ",".join(map(str, dict.fromkeys(lines)))) for path, lines in files.items()]
+    listed = rows if len(rows) <= limit + 1 else rows[:limit]  # "1 more" takes as much room as that one
+    for path, lines in listed:
+        yield f"{show(path)}:{lines}"
+    if left := len(rows) - len(listed):
+        count = sum(len(lines) for lines in list(files.values())[len(listed) :])
+        places = number(count, "more place" if listed else "place")
+        yield f"{show(folder or 'verl/')}: {places} in {number(left, 'file')}"
+
+
+def _folder(path: str) -> str:
+    """Return an empty string for a file of verl itself, else the folder of launch scripts or the like around it."""
+    parts = path.split("/")
+    script = path.endswith(".sh")
+    if "verl" in parts[:-1] and not script:
+        return ""
+    depth = min(2 if parts[0] == "verl" else 1, len(parts) - 1)
+    return "/".join(parts[:depth]) + "/" if depth else "./"
+
+
+def _said(site: Site) -> str:
+    """Return what is said about a place, without what differs between places of the same kind."""
+    reason = re.sub(r"^(follows \S+?):\d+$", r"\1", site.reason)
+    if site.action == "rewrite" and not reason:
+        before, after = _short(site.before), _short((site.after or "").strip(" ,\n"))
+        return f"{site.codemod}: {before} -> {after}" if before else f"{site.codemod}: adds {after}"
+    return f"{site.codemod}: {show(reason) or _short(site.before)}"
+
+
+def _left_alone(sites: Sequence[Site]) -> list[str]:
+    if not sites:
+        return []
+    counts, files = Counter[str](), dict[str, set[str]]()
+    backends = Counter[str]()
+    for site in sites:
+        match = _COUNT.search(site.reason)
+        count = int(match[1]) if match else 1
+        reason = _reason(site.reason[: match.start()] if match else site.reason)
+        if reason.endswith(_BACKEND):
+            backends[reason.removesuffix(_BACKEND)] += count
+            reason = _BACKEND
+        counts[reason] += count
+        files.setdefault(reason, set()).add(site.path)
+    width = len(f"{max(counts.values()):,}")
+    lines = ["", f"Left alone ({number(sum(counts.values()), 'place')}):"]
+    for reason, count in counts.most_common():
+        where = number(len(files[reason]), "file")
+        if reason == _BACKEND:
+            reason = f"what{_BACKEND}: {', '.join(name for name, _ in backends.most_common())}"
+        lines.append(f"  {count:{width},}  {show(reason)} ({where})")
+    return lines
+
+
+def _reason(text: str) -> str:
+    """Return a reason without the name it is about, so that equal ones add up."""
+    if text.startswith("follows ") and text.endswith(", which stays"):
+        return "follows a file that stays"
+    return "a key that is no dtype key" if text.endswith("is no dtype key") else text
+
+
+def _review(plan: Plan) -> list[Site]:
+    return [site for site in plan.rewritten() if site.grade == "review"]
+
+
+def _only(plan: Plan, action: str) -> list[Site]:
+    return [site for site in plan.sites if site.action == action]
+
+
+def _short(text: str) -> str:
+    line = show(" ".join(text.split()))
+    return line if len(line) <= 60 else line[:57] + "..."
