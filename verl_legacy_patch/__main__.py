@@ -1,22 +1,28 @@
 """Entry point of the console script and of ``python -m verl_legacy_patch``."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    if (sys.path and sys.path[0] == "") or _started_as_module():
-        # "python -m" puts the current folder first: a checkout's own yaml.py or click/ must never be imported
+    # "python -m" puts the current folder first: a checkout's own yaml.py or click/ must never be imported
+    if sys.path and (sys.path[0] == "" or (__name__ == "__main__" and sys.path[0] == _current_folder())):
         del sys.path[0]
-    from verl_legacy_patch.cli import run
+    try:
+        from verl_legacy_patch.cli import run
 
-    sys.exit(run())
+        code = run()
+    except KeyboardInterrupt:  # while modules were loading
+        code = 130
+    sys.exit(code)
 
 
-def _started_as_module() -> bool:
-    import os
-
-    return __name__ == "__main__" and bool(sys.path) and sys.path[0] == os.getcwd()  # noqa: PTH109 (pathlib is not imported for this)
+def _current_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 (pathlib is not imported for this)
+    except OSError:  # it has been removed
+        return ""
 
 
 if __name__ == "__main__":

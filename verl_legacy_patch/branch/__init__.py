@@ -197,7 +197,9 @@ def _nameless(err: str) -> bool:
     return "tell me who you are" in err or "auto-detection is disabled" in err or "empty ident" in err
 
 
-def preflight(checkout: GitCheckout, name: str, *, switch: bool = True) -> None:
+def preflight(
+    checkout: GitCheckout, name: str, *, switch: bool = True, changes: Sequence[Change] | None = None
+) -> None:
     """Refuse early what would fail late: before the files are rewritten, with the same messages.
 
     Raises:
@@ -207,7 +209,7 @@ def preflight(checkout: GitCheckout, name: str, *, switch: bool = True) -> None:
     if switch:
         refuse_unfinished(checkout)
         refuse_dirty(checkout)
-    _free(checkout, name)
+    _free(checkout, name, changes)
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         code, _, err = gitio.run(["-c", "user.useConfigOnly=true", "var", who], checkout.root)
         if code:
@@ -232,7 +234,7 @@ def refuse_unfinished(checkout: GitCheckout) -> None:
             raise GitError(f"a {what} is unfinished in {show(str(checkout.root))}: end it first, or use --no-switch")
 
 
-def _free(checkout: GitCheckout, name: str) -> None:
+def _free(checkout: GitCheckout, name: str, changes: Sequence[Change] | None = None) -> None:
     """Refuse a branch name that is invalid, taken, or blocked by another branch."""
     code, out, _ = gitio.run(["check-ref-format", "--branch", name], checkout.root)
     # "@{-1}" is turned into the name of another branch, which is not what was asked for.
@@ -246,10 +248,9 @@ def _free(checkout: GitCheckout, name: str) -> None:
     names = listed.decode("utf-8", "surrogateescape").split("\n")
     branches = {each.removeprefix("refs/heads/") for each in names if each}
     if name in branches:
-        raise GitError(
-            f"branch {show(name)} exists already: give another name with --branch, or delete it with "
-            f"git branch -D {show(name)}"
-        )
+        from verl_legacy_patch.branch.existing import taken
+
+        raise taken(checkout, name, changes)
     for other in sorted(branches):
         if other in above or other.startswith(name + "/"):
             raise GitError(

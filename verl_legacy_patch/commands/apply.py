@@ -13,13 +13,13 @@ import click
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.options import codemod_options, config_option, read_run, target_options
-from verl_legacy_patch.commands.output import coloured, emit, emit_json, say, wants_colour
+from verl_legacy_patch.commands.output import say
+from verl_legacy_patch.commands.showing import View, show_plan
 from verl_legacy_patch.commands.writing import branch_name, destination, write
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.plan import Plan, Progress
-    from verl_legacy_patch.report import About
 
 BRANCH = "verl-patch/{dtype}-{attn}"
 
@@ -38,6 +38,9 @@ BRANCH = "verl-patch/{dtype}-{attn}"
 @click.option("--keep-going", is_flag=True, help="Skip files that cannot be parsed instead of stopping.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", help="What goes to stdout.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Worker processes; more than 1 rarely helps.")
+@click.option("--stat", is_flag=True, help="With --dry-run: the places per file instead of the patch.")
+@click.option("--summary", is_flag=True, help="With --dry-run: the summary alone.")
+@click.option("-U", "--unified", type=click.IntRange(0), default=3, help="Lines around each change in the patch.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the patch.")
 def command(
     checkout: Path,
@@ -57,6 +60,9 @@ def command(
     keep_going: bool,
     output: str,
     jobs: int,
+    stat: bool,
+    summary: bool,
+    unified: int,
     color: str,
 ) -> None:
     """Rewrite the verl CHECKOUT (a folder; the current one by default) on a new git branch and switch to it.
@@ -68,8 +74,10 @@ def command(
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.report import About
 
-    if in_place and (branch or base or no_switch):
-        raise click.UsageError("--in-place writes files without git: it takes no --branch, --base or --no-switch")
+    if in_place and (branch or base or no_switch or commit_per_codemod):
+        raise click.UsageError(
+            "--in-place writes files without git: it takes no --branch, --base, --no-switch or --commit-per-codemod"
+        )
     gc.disable()  # the process is short and allocates much: collecting costs a tenth of it and frees nothing
     try:
         opened = open_checkout(checkout, base, in_place=in_place)
@@ -79,19 +87,18 @@ def command(
             run.show()
             return
         name = BRANCH.format(dtype=run.target.dtype, attn=run.target.attn)
-        where = None
-        if not dry_run:
-            where = destination(opened, run.config.branch, name, switch=not no_switch, in_place=in_place)
         about = About(str(checkout), verl_version(opened), opened.base, branch_name(opened))
         with _progress() as progress:
             plan = make_plan(opened, run.codemods, run.target, jobs=jobs, progress=progress, within=run.scope)
+        where = None
+        if plan.changes and not dry_run:  # else there is nothing that could be refused
+            where = destination(plan, opened, run.config.branch, name, switch=not no_switch, in_place=in_place)
         _refuse_problems(plan, keep_going)
-        if where is None:
-            _print(plan, about, output, color)
-            say(_closing(opened, plan, run.config.branch or name, in_place=in_place))
-            return
-        after = write(plan, about, opened, where, per_codemod=commit_per_codemod) if plan.changes else []
-        _print(plan, about, output)
+        after = write(plan, about, opened, where, per_codemod=commit_per_codemod) if where else []
+        if dry_run:
+            after = _closing(opened, plan, run.config.branch or name, in_place=in_place)
+        part = "summary" if summary or not dry_run else "stat" if stat else "patch"
+        show_plan(plan, about, View(output, color, unified, part))
         say(after)
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
@@ -109,20 +116,6 @@ def _refuse_problems(plan: Plan, keep_going: bool) -> None:
     elif problems:
         say(f"Error: {problem}" for problem in problems)
         raise Refused(f"{len(problems)} files could not be rewritten; nothing is written, --keep-going skips them", 4)
-
-
-def _print(plan: Plan, about: About, output: str, color: str | None = None) -> None:
-    """Print what came out; with ``color`` (when to colour it) the patch too."""
-    from verl_legacy_patch import report
-    from verl_legacy_patch.summary import summary
-
-    if output == "json":
-        emit_json(report.as_json(plan, about))
-        return
-    if color is not None:
-        parts = report.patch(plan)
-        emit(coloured(parts) if color == "always" or (color == "auto" and wants_colour(sys.stdout)) else parts)
-    say(summary(plan, about))
 
 
 def _closing(checkout: Checkout, plan: Plan, branch: str, *, in_place: bool) -> list[str]:

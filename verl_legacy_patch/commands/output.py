@@ -24,14 +24,18 @@ def say(lines: Iterable[str]) -> None:
 
 def emit(parts: Iterable[bytes]) -> None:
     """Write bytes to stdout as they are, whatever encoding the terminal has."""
-    sys.stdout.flush()
     stream: Any = getattr(sys.stdout, "buffer", None)
-    for part in parts:
-        if stream is None:  # something that stands in for stdout and takes text only
-            sys.stdout.write(part.decode("utf-8", "replace"))
-        else:
-            stream.write(part)
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+        for part in parts:
+            if stream is None:  # something that stands in for stdout and takes text only
+                sys.stdout.write(part.decode("utf-8", "replace"))
+            else:
+                stream.write(part)
+        sys.stdout.flush()
+    except OSError as error:
+        error.filename = error.filename or "standard output"
+        raise
 
 
 def emit_json(data: object) -> None:
@@ -59,7 +63,8 @@ def coloured(patch: Iterable[bytes]) -> Iterable[bytes]:
     """Yield the patch of each file with the colours of ``git diff``; without them it is the same again."""
     for part in patch:
         head, at, body = part.partition(b"\n@@ ")
-        lines = [_BOLD + line + _RESET + b"\n" for line in head.split(b"\n") if line]
+        # a reason may stand before the first hunk: it is no header
+        lines = [(line if line[:1] == b"#" else _BOLD + line + _RESET) + b"\n" for line in head.split(b"\n") if line]
         for line in (at[1:] + body).split(b"\n")[:-1] if at else ():
             style = _STYLES.get(line[:1])
             lines.append(style + line + _RESET + b"\n" if style else line + b"\n")

@@ -29,10 +29,13 @@ class Destination(NamedTuple):
     goes_on: bool = False
 
 
-def destination(checkout: Checkout, asked: str | None, default: str, *, switch: bool, in_place: bool) -> Destination:
-    """Decide where the patch goes, refusing early what would fail late.
+def destination(
+    plan: Plan, checkout: Checkout, asked: str | None, default: str, *, switch: bool, in_place: bool
+) -> Destination:
+    """Decide where the patch goes, refusing before anything is written what would fail later.
 
     Args:
+        plan: what would be written.
         checkout: what is patched.
         asked: the branch that the user named.
         default: the branch to create otherwise.
@@ -52,10 +55,10 @@ def destination(checkout: Checkout, asked: str | None, default: str, *, switch: 
     from verl_legacy_patch.branch.undo import standing
 
     current = current_branch(checkout)
-    if asked is None and switch and checkout.is_head and current and standing(checkout):
+    if asked in (None, current) and switch and checkout.is_head and current and standing(checkout):
         refuse_dirty(checkout)
         return Destination(current, goes_on=True)
-    preflight(checkout, asked or default, switch=switch)
+    preflight(checkout, asked or default, switch=switch, changes=_changes(plan))
     return Destination(asked or default, switch)
 
 
