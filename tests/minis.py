@@ -1,0 +1,159 @@
+"""A miniature verl in a git repository, and the command line run on it inside of this process."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from repos import git, isolate, make
+
+from verl_legacy_patch.cli import run
+
+PROJECT = Path(__file__).parents[1]
+BRANCH = "verl-patch/float32-eager"
+
+#: One of each: languages, line endings, modes, a missing last newline, a new module, places that stay.
+TREE: dict[str, str | bytes] = {
+    "README.md": "Trains in bfloat16 with flash_attention_2.\n",
+    "examples/run.sh": "#!/usr/bin/env bash\nset -x\npython3 -m verl.trainer.main \\\n"
+    "    actor.fsdp_config.model_dtype=bf16 \\\n    rollout.dtype=bfloat16 $@\n",
+    "tests/test_actor.py": "import torch\n\nassert make(dtype=torch.bfloat16)\n",
+    "verl/__init__.py": '"""A trainer."""\n',
+    "verl/version/version": "0.5.0\n",
+    "verl/utils/names.py": 'import torch\n\nNAMES = {"bf16": torch.bfloat16, "fp16": torch.float16}\n',
+    "verl/utils/packing.py": "from flash_attn.bert_padding import index_first_axis, unpad_input\n",
+    "verl/utils/windows.py": b"import torch\r\n\r\n\r\ndef make(dtype=torch.bfloat16):\r\n    return dtype\r\n",
+    "verl/workers/actor.py": "import torch\nfrom transformers import AutoModel\n\n\ndef build(path):\n"
+    "    return AutoModel.from_pretrained(\n        path,\n        torch_dtype=torch.bfloat16,\n"
+    '        attn_implementation="flash_attention_2",\n    )\n',
+    "verl/trainer/config/trainer.yaml": "actor:\n  fsdp_config:\n    model_dtype: bf16 # or fp32\n"
+    "  use_torch_compile: true\nrollout:\n  dtype: bfloat16",
+}
+#: What of it changes, and what is new.
+CHANGED = [
+    "examples/run.sh",
+    "verl/trainer/config/trainer.yaml",
+    "verl/utils/packing.py",
+    "verl/utils/windows.py",
+    "verl/workers/actor.py",
+]
+ADDED = ["verl/utils/torch_padding.py"]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run of the command ended."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Return the JSON on stdout."""
+        data = json.loads(self.out)
+        assert isinstance(data, dict)
+        return data
+
+    def refused(self, code: int, *words: str) -> None:
+        """Check that it ended with one line that says these words, and nothing on stdout."""
+        assert self.code == code, self
+        assert self.out == b"", self
+        assert self.err.startswith("Error: ") and self.err.endswith("\n") and self.err.count("\n") == 1, self.err
+        assert all(word in self.err for word in words), self.err
+        assert self.err.isprintable() or self.err[:-1].isprintable(), self.err
+
+    def done(self, *words: str) -> Ran:
+        """Check that it ended well and says these words."""
+        assert self.code == 0, self
+        assert "Traceback" not in self.err and "Error" not in self.err, self.err
+        assert all(word in self.err for word in words), self.err
+        return self
+
+
+Verl = Callable[..., Ran]
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Hide the user's configuration; temporary files go to a folder that must be empty in the end."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    scratch.chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return isolate(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def verl(capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Verl]:
+    """Run the command line in this process: a new one costs half a second."""
+
+    def call(*arguments: str | Path) -> Ran:
+        capfdbinary.readouterr()
+        code = run([os.fspath(each) for each in arguments])
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Ran(code, out, err.decode("utf-8", "surrogateescape"))
+
+    yield call
+    gc.enable()
+
+
+@pytest.fixture
+def mini(config: Path, tmp_path: Path) -> Path:
+    """Return a repository with the miniature verl."""
+    return make_mini(tmp_path / "verl-clone")
+
+
+def make_mini(root: Path, more: Mapping[str, str | bytes] | None = None, *, git_too: bool = True) -> Path:
+    files = {**TREE, **(more or {})}
+    if git_too:
+        make(root, files)
+        (root / "examples/run.sh").chmod(0o755)
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "--amend", "--no-edit")
+    else:
+        for path, content in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
+        (root / "examples/run.sh").chmod(0o755)
+    return root
+
+
+def new_process(*arguments: str | Path, module: bool = True, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in a process of its own, as ``python -m`` unless told otherwise."""
+    options["env"] = {**os.environ, "PYTHONPATH": str(PROJECT), **options.get("env", {})}
+    start = ["-m", "verl_legacy_patch"] if module else [str(PROJECT / "verl_legacy_patch/__main__.py")]
+    command = [sys.executable, *start, *map(os.fspath, arguments)]
+    return subprocess.run(command, timeout=60, check=False, **{"capture_output": True, **options})
+
+
+def everything(root: Path) -> dict[str, tuple[bytes, int]]:
+    """Return content and mode of every file, link and folder, those of ``.git`` included."""
+    found: dict[str, tuple[bytes, int]] = {}
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for name in (*folders, *files):
+            path = os.path.join(folder, name)  # noqa: PTH118 (bytes)
+            mode = os.lstat(path).st_mode
+            if os.path.islink(path):  # noqa: PTH114
+                content = os.readlink(path)  # noqa: PTH115
+            else:
+                content = Path(os.fsdecode(path)).read_bytes() if os.path.isfile(path) else b""  # noqa: PTH113
+            found[os.fsdecode(os.path.relpath(path, os.fsencode(root)))] = (content, mode)
+    return found
+
+
+def without_objects(files: dict[str, tuple[bytes, int]]) -> dict[str, tuple[bytes, int]]:
+    """Leave out the object database: a refused commit may leave objects there that nothing names."""
+    return {path: entry for path, entry in files.items() if "/objects/" not in f"/{path}/"}
