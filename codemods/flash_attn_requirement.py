@@ -1,6 +1,7 @@
 """Report flash-attn in requirements and package extras.
 
-What it does: nothing is rewritten. Requirement files, setup.py and pyproject.toml that ask for flash-attn are listed.
+What it does: nothing is rewritten. Requirement files, setup.py, pyproject.toml, Conda environments and pip commands in
+scripts that ask for flash-attn are listed.
 
 Why: flash-attn does not build or load below compute capability 8.0, so `pip install -r requirements.txt` fails on the
 card. The rewritten checkout runs without it; which requirements to install is for a person to choose.
@@ -16,7 +17,9 @@ from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.setting import Edit, Setting
 from verl_legacy_patch.target import Capability, Target
 
-_REQUIREMENT = re.compile(r"flash[-_]attn\b(?![-_]\d)[^:]*$", re.IGNORECASE)
+_REQUIREMENT = re.compile(r"flash[-_]attn(\s*(?:\[[^\]]*\])?\s*(?:==|[<>!~@;])[^:]*)?$")
+_LISTS = ("requirement", "command word")
+_NAMES = "a collection of names"
 
 
 class FlashAttnRequirement(Codemod):
@@ -24,7 +27,7 @@ class FlashAttnRequirement(Codemod):
 
     name = "flash-attn-requirement"
     words = ("flash-attn", "flash_attn")
-    trigger = r"[\"']flash[-_]attn\b|^flash[-_]attn\b"
+    trigger = r"[\"']flash[-_]attn\b|(?m:^[ \t]*(?:-[ \t]+)?flash[-_]attn\b)|install\b[^\n]*\bflash[-_]attn\b"
     when = "compute capability below 8.0"
 
     def applies(self, target: Target) -> bool:
@@ -33,6 +36,9 @@ class FlashAttnRequirement(Codemod):
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Report a requirement, whether it stands in a list or on a line of its own."""
-        if setting.code or not _REQUIREMENT.match(setting.value):
+        requirement = None if setting.code else _REQUIREMENT.match(setting.value)
+        if requirement is None:
             return None
+        if not requirement[1] and setting.position not in _LISTS and setting.names != _NAMES:
+            return None  # the bare name elsewhere: a probe for the package
         return self.report(setting, "does not install on this card: leave it out, the rewritten code does without")
