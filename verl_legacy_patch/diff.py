@@ -28,11 +28,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Blocks that are near each other, with the lines around them."""
+    """Blocks that are near each other, with the lines around them. ``old`` and ``new`` count lines from 0."""
 
     header: bytes
     lines: tuple[bytes, ...]
     edits: tuple[Edit, ...]
+    old: int
+    new: int
 
 
 def file_patch(
@@ -50,7 +52,7 @@ def file_patch(
     """
     head = b"diff --git %s %s\n" % (_name("a/", path), _name("b/", path))
     if before is None:
-        lines = _lines(after)
+        lines = split_lines(after)
         body = b"".join(map(_line, [b"+"] * len(lines), lines))
         header = b"new file mode %s\n--- /dev/null\n+++ %s\n" % (mode.encode(), _name("b/", path))
         return head + header + (b"@@ -0,0 +%s @@\n" % _range(0, len(lines)) + body if lines else b"")
@@ -60,7 +62,7 @@ def file_patch(
 
 def hunks(before: bytes, edits: Sequence[Edit], context: int = CONTEXT) -> Iterator[Hunk]:
     """Yield the hunks of the rewrites among ``edits``."""
-    lines = _lines(before)
+    lines = split_lines(before)
     group: list[Block] = []
     shift = 0
     for block in blocks(before, lines, edits):
@@ -101,7 +103,7 @@ def _block(
         Edit(type(e.span)(e.span.start - offset, e.span.end - offset), e.codemod, e.action, e.replacement)
         for e in group
     ]
-    new = _lines(splice(before[offset : starts[end]], moved))
+    new = split_lines(splice(before[offset : starts[end]], moved))
     while start < end and new and new[0] == lines[start]:
         start, new = start + 1, new[1:]
     while start < end and new and new[-1] == lines[end - 1]:
@@ -125,10 +127,11 @@ def _hunk(lines: Sequence[bytes], group: Sequence[Block], shift: int, context: i
     where = next((line for line in reversed(lines[:start]) if line[:1].isalpha() or line[:1] in (b"_", b"$")), b"")
     title = b" " + where.rstrip()[:80] if where else b""
     header = b"@@ -%s +%s @@%s\n" % (old, new, title)
-    return Hunk(header, tuple(out), tuple(edit for block in group for edit in block.edits))
+    edits = tuple(edit for block in group for edit in block.edits)
+    return Hunk(header, tuple(out), edits, start, start + shift)
 
 
-def _lines(text: bytes) -> list[bytes]:
+def split_lines(text: bytes) -> list[bytes]:
     """Split at line feeds only, as git does: a lone carriage return is no line end to it."""
     lines = [line + b"\n" for line in text.split(b"\n")]
     last = lines.pop()[:-1]

@@ -110,7 +110,7 @@ def decide(
                 if any(hit in found for hit in statement.hits):
                     edits += codemod.visit(statement, target)
     else:
-        holders = list(_adapter(language)(source, spans))
+        holders = list(adapter(language or "")(source, spans))
         edits += _agreed(holders, list(decide_settings(holders, hits, target)), hits, target)
     for codemod in hits:
         edits += codemod.inspect(source, language or "", target)
@@ -182,13 +182,13 @@ def _trigger(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
 
 
-def _adapter(language: str | None) -> Callable[[bytes, Sequence[Span]], Iterable[Setting]]:
-    if language == "shell":
-        from verl_legacy_patch.languages.shell import settings
-    elif language == "requirements":
-        from verl_legacy_patch.languages.requirements import settings
-    else:
-        from verl_legacy_patch.languages.yaml import settings
+def adapter(language: str) -> Callable[[bytes, Sequence[Span]], Iterable[Setting]]:
+    """Return what finds the settings of a language."""
+    from importlib import import_module
+
+    room = "yaml" if language == "json" else language
+    settings: Callable[[bytes, Sequence[Span]], Iterable[Setting]]
+    settings = import_module(f"verl_legacy_patch.languages.{room}").settings
     return settings
 
 
