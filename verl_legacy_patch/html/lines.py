@@ -95,7 +95,8 @@ def _html(
 ) -> list[Any]:
     """Return lines ``start`` to ``stop`` (from 0) of a file as HTML, with the spans marked."""
     # highlighting starts at the definition around the lines: a hunk may begin in the middle of a docstring
-    top = next((at for at in range(start, max(start - _LEAD, 0), -1) if lines[at : at + 1] > [b"A"]), start)
+    above = range(min(start, len(lines) - 1), max(start - _LEAD, 0), -1)
+    top = next((at for at in above if lines[at][:1].isalpha() or lines[at][:1] == b"@"), start)
     texts = [line.decode("utf-8", "replace").rstrip("\r\n") for line in lines[top:stop]]
     offset = sum(map(len, lines[:start]))
     marks: list[list[tuple[int, int]]] = []
