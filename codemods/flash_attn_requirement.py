@@ -39,6 +39,6 @@ class FlashAttnRequirement(Codemod):
         requirement = None if setting.code else _REQUIREMENT.match(setting.value)
         if requirement is None:
             return None
-        if not requirement[1] and setting.position not in _LISTS and setting.names != _NAMES:
+        if not requirement[1] and not setting.position.startswith(_LISTS) and setting.names != _NAMES:
             return None  # the bare name elsewhere: a probe for the package
         return self.report(setting, "does not install on this card: leave it out, the rewritten code does without")

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.languages.yaml import COLLECTION, UNCERTAIN, settings
-from verl_legacy_patch.setting import Setting, Span
+from verl_legacy_patch.languages.yaml.compare import difference
+from verl_legacy_patch.languages.yaml.programs import pieces
+from verl_legacy_patch.languages.yaml.reader import Reader
+from verl_legacy_patch.setting import Edit, Setting, Span, splice
 
 TRIGGER = rb"bfloat16|bf16|(?:use_remove_padding|enable_prefix_caching)[^\n]{0,80}?true"
 
@@ -74,7 +77,9 @@ def test_values(source: str, path: str, value: str) -> None:
         "a: fp32 # bf16",
         "bf16x: {b: 1}\n",
         "# dtype: bf16\n",
-        "run: |\n  python train.py dtype=bfloat16\n  echo done\n",
+        "notes: |\n  Train with dtype=bfloat16 first,\n  then without.\n",
+        "prompt: >-\n  Reply in bfloat16. Use python only.\n",
+        "run: |\n  # python train.py dtype=bfloat16\n  python train.py --fast\n",
         "text: >\n  some bf16\n  words\n",
         "defaults:\n  - rollout: bf16\n  - bf16_base\n  - _self_\n",
         "a:\n",
@@ -326,3 +331,85 @@ def test_replacing_a_span_changes_exactly_that_leaf(
 class NoAliases(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+SCRIPT = """\
+resources: {gpus: 8}
+setup: |
+  # dtype=bf16 is a comment
+  pip install -e .
+run: |-  # the launch
+  set -x
+  export MODEL=ä
+
+  python3 -m trainer \\
+    actor.use_remove_padding=True \\
+      'rollout.dtype=bfloat16' $@
+    echo "dtype=bf16"
+envs:
+  DTYPE: bf16
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_the_script_in_a_literal_block_is_read_by_the_shell_adapter(newline: str) -> None:
+    source = SCRIPT.replace("\n", newline)
+    where = "in a script in YAML"
+    assert short(source) == [
+        ("actor.use_remove_padding", "True", f"Hydra override {where}"),
+        ("rollout.dtype", "bfloat16", f"Hydra override {where}"),
+        ("dtype", "bf16", f"Hydra override {where}"),
+        ("envs.DTYPE", "bf16", "YAML value"),
+    ]
+    assert [one.names for one in found(source)] == ["", "", "a message", ""]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "run: >-\n  python -m trainer\n  a.dtype=bf16\n  --x\nb: 1\n",
+        "run: >\n    python -m trainer a.dtype=bf16\n",
+        "args:\n  - |2\n      bash -c 'python -m trainer a.dtype=bf16'\n",
+        "args: [bash, -c, 'python -m trainer a.dtype=bf16 b=1']\n",
+        "run: torchrun --standalone -m trainer a.dtype=bf16\n",
+        "\ufeffrun: |\n  #!/bin/bash\n  CUDA_VISIBLE_DEVICES=0 ./venv/bin/python train.py a.dtype=bf16\n",
+        "a: &x |\n  python train.py a.dtype=bf16\nb: *x\n",
+    ],
+)
+def test_scripts_in_other_scalars(source: str) -> None:
+    [one] = found(source)
+    assert (".".join(one.path), one.value, one.names) == ("a.dtype", "bf16", "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "run: >\n  python -m trainer\n\n  a.dtype=bf16\n",
+        "run: >\n  python -m trainer\n    a.dtype=bf16\n",
+        'run: "python -m trainer \\\n  a.dtype=bf16"\n',
+    ],
+)
+def test_a_script_whose_lines_cannot_be_followed_is_left_alone(source: str) -> None:
+    assert [one for one in found(source) if not one.names] == []
+
+
+def test_a_rewritten_block_differs_in_the_edited_place_only() -> None:
+    before = SCRIPT.encode()
+    at = before.index(b"bfloat16'")
+    edit = Edit(Span(at, at + 8), "dtype", "rewrite", "float32")
+    after = splice(before, [edit])
+    assert difference(before, after, [edit]) == ""
+    assert difference(before, after.replace(b"set -x", b"set -e"), [edit]) != ""
+    assert difference(before, after.replace(b"float32", b"float16"), [edit]) != ""
+
+
+@given(st.lists(st.text("ab \t#'=é\\", max_size=6), min_size=1, max_size=5), st.integers(1, 4), st.sampled_from("|>"))
+def test_block_pieces_add_up_to_the_value(lines: list[str], indent: int, style: str) -> None:
+    source = f"k: {style}\n" + "".join(" " * indent + line + "\n" for line in lines) + "e: 1\n"
+    reader = Reader(source.encode())
+    try:
+        block = next(event for event in reader.events() if getattr(event, "style", None) == style)
+    except (SourceError, StopIteration):
+        return
+    for piece in pieces(reader, block) or ():
+        assert piece.text is not None or reader.text[piece.start : piece.end] in block.value

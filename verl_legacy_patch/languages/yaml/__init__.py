@@ -6,6 +6,8 @@ scalar's value; everything else is handed on as uncertain.
 Positions of the settings: ``YAML value`` and ``YAML alias`` are uses of a value. ``YAML anchor`` is a key
 that only holds a value for aliases (``_shared: &dt bfloat16``): it is neutral, the uses decide. All uses of
 one anchor have the same span, so that uses which want different things can be told from their equal spans.
+
+A scalar that holds shell commands goes to the shell's adapter.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.languages.yaml import programs
 from verl_legacy_patch.languages.yaml.interpolation import defaults
 from verl_legacy_patch.languages.yaml.paths import (
     MAX_PLACES,
@@ -101,7 +104,9 @@ def settings(source: bytes, hits: Sequence[Span]) -> Iterator[Setting]:
             key_hit = value_hit = False
             if hit(first, end):
                 key_hit, value_hit = hit(first, key_end), hit(start, end)
-            if key_hit or value_hit or own:
+            if value_hit and programs.looks_like_shell(event.value):
+                yield from programs.settings(reader, event, hits)
+            elif key_hit or value_hit or own:
                 path = path_of(frames)
                 if path is not None and not is_defaults_list(frames):
                     chosen = [

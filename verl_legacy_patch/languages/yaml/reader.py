@@ -24,6 +24,7 @@ class Reader:
     def __init__(self, source: bytes) -> None:
         if source[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise SourceError("UTF-16 is not supported, save the file as UTF-8", 1)
+        self.source = source
         self._bom = 3 if source.startswith(b"\xef\xbb\xbf") else 0
         body = source[self._bom :]
         try:
