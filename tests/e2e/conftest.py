@@ -80,6 +80,11 @@ def record(request: pytest.FixtureRequest) -> Callable[[Outcome], None]:
     return add
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare what ``run quick`` leaves out."""
+    config.addinivalue_line("markers", "slow: not part of `tests/e2e/run quick`")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print one line per run: the README's table is made of these."""
     for row in ROWS:

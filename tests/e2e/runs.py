@@ -14,8 +14,9 @@ from pathlib import Path
 
 from e2e.logs import Outcome
 
-EMULATION = Path(__file__).parent / "emulation"
-TOYS = Path(__file__).parent / "toys"
+HERE = Path(__file__).parent
+EMULATION = HERE / "emulation"
+TOYS = HERE / "toys"
 A = "actor_rollout_ref"
 
 #: What is the same for each run: no network, no accounts, and few threads on a machine that others use as well.

@@ -12,6 +12,9 @@ from releases import sdist
 
 PROJECT = Path(__file__).parents[2]
 
+#: A launch script that is put into every tree before it is rewritten: the source distributions have none.
+SCRIPT = Path("examples/grpo_trainer/run_toy.sh")
+
 #: The whole tree as published; what the patch does by default; what many recipes do: the two obvious replacements.
 BASE = None
 FULL: tuple[str, ...] = ()
@@ -35,6 +38,8 @@ def make_tree(release: str, folder: Path, options: tuple[str, ...] | None) -> Pa
         shutil.rmtree(folder / ".git")
     else:
         shutil.copytree(sdist(release), folder)
+    (folder / SCRIPT).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(__file__).parent / "toys" / "run_grpo.sh", folder / SCRIPT)
     if options is not BASE:
         patch(folder, options)
     return folder
