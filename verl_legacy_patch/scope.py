@@ -30,7 +30,7 @@ BACKENDS = {
     "MindSpeed or Ascend NPU": r"mindspeed|hccl|ascend|<npu>",
     "TensorRT-LLM": r"trt_?llm|tensorrt",
     "quantised training and rollout (QAT, fp8, fp4)": r"nvfp4|mxfp[48]|<qat>|<w?[48]?a?fp8>|<fp4>",
-    "FSDP-Turbo": r"fsdp_?turbo",
+    "FSDP-Turbo": r"fsdp_?turbo|turbo_config",
     "vision-language-action policies": r"<vla>",
 }
 
