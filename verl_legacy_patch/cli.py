@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -104,6 +105,7 @@ def main(context: click.Context) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; errors become one line on stderr."""
     _open_streams()
+    warnings.simplefilter("ignore", SyntaxWarning)  # about the checkout's code, such as "\\d" in a plain string
     try:
         with _terminable():
             result = _invoke(sys.argv[1:] if arguments is None else list(arguments))
