@@ -196,6 +196,8 @@ def blobs(shas: Iterable[str], cwd: str | os.PathLike[str]) -> Iterator[bytes]:
         with suppress(OSError):  # closing flushes, and the other side may be gone
             process.stdin.close()
         process.stderr.close()
+        # Worker processes that were forked meanwhile hold copies of our end of its input: it would not see the end.
+        process.kill()
         process.wait()
 
 
