@@ -2,7 +2,8 @@
 
 What it does: every value that selects bfloat16 becomes the target dtype, in Python, YAML, JSON and shell:
 keyword arguments, defaults, fallbacks, casts, autocast, FSDP mixed precision, weight synchronisation,
-checkpoint export and Hydra overrides. The family of the spelling stays (bf16 becomes fp32).
+checkpoint export and Hydra overrides. The family of the spelling stays (bf16 becomes fp32). The switches of Trainer
+arguments and DeepSpeed (bf16: true) are turned off.
 
 Why: GPUs before Ampere have no bfloat16 units. The card emulates it slowly, rounds silently, or refuses:
 "Bfloat16 is only supported on GPUs with compute capability of at least 8.0".
@@ -29,6 +30,8 @@ SPELLINGS = {
     "BFLOAT16": {"float32": "FLOAT32", "float16": "FLOAT16"},
     "BFloat16Tensor": {"float32": "FloatTensor", "float16": "HalfTensor"},
 }
+#: A key that turns bfloat16 on, alone (``bf16=True``) or with ``enabled`` below it.
+SWITCH = "bf16"
 METHODS = {"float32": "float", "float16": "half"}
 TORCH = ("", "torch.", "th.", "torch.cuda.")
 
@@ -40,10 +43,15 @@ class Dtype(Codemod):
 
     name = "dtype"
     words = ("bfloat16", "bf16")
-    trigger = r"bf(?:loat)?16"
+    trigger = (
+        rf"{SWITCH}(?:\w*[\"']?\s*(?::[\w.\[\]| ]{{1,40}}=|[:=])\s*(?:\{{?\s*[\"']?enabled[\"']?\s*:\s*)?true)?"
+        r"|bfloat16"
+    )
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Rewrite a chosen bfloat16; keep, with the reason, one that is only named."""
+        if setting.value.lower() == "true":
+            return self._switch(setting, target)
         match = _VALUE.fullmatch(setting.value)
         if match is None or match[2] not in SPELLINGS:
             return self._odd(setting)
@@ -62,8 +70,19 @@ class Dtype(Codemod):
             return self.report(setting, f"{new} is not among the accepted values {', '.join(setting.allowed)}")
         return self.rewrite(setting, new)
 
+    def _switch(self, setting: Setting, target: Target) -> Edit | None:
+        """Turn ``bf16=True`` off; for float16 another switch and loss scaling are needed as well."""
+        path = setting.path[:-1] if setting.key == "enabled" else setting.path
+        if path[-1:] not in ((SWITCH,), (f"{SWITCH}_full_eval",)):
+            return None
+        if target.dtype != "float32":
+            return self.report(setting, f"turns bfloat16 on: turn on the switch for {target.dtype} instead")
+        return self.rewrite(setting, "False" if setting.value[0] == "T" else "false")
+
     def _expression(self, setting: Setting, prefix: str, word: str, target: Target) -> Edit | None:
         if not prefix:
+            if word == SWITCH:
+                return None  # torch has no such name: a variable, most often a flag
             return self.report(setting, "imported by name: write torch.dtype instead, then run again")
         if prefix not in TORCH:
             return self.keep(setting, f"{prefix}{word} is no dtype of torch")
@@ -71,7 +90,7 @@ class Dtype(Codemod):
 
     def _odd(self, setting: Setting) -> Edit | None:
         """Report a dtype key with a value that holds the word but is no dtype name."""
-        if is_dtype_key(setting.key) and re.search(self.trigger, setting.value.lower()) and not setting.code:
+        if is_dtype_key(setting.key) and re.search(r"bf(?:loat)?16", setting.value.lower()) and not setting.code:
             return self.keep(setting, setting.names) if setting.names else self.report(setting, "no known dtype name")
         return None
 

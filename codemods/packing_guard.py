@@ -1,8 +1,9 @@
 """Stop with a clear error before attention leaks from one packed sample into the next.
 
 What it does: the one function that every role calls before it packs (apply_monkey_patch, in verl 0.2 also
-check_model_support_rmpad) first calls a check that verl-patch adds to the checkout. It raises when the model is not
-on flash attention and packing, or sequence parallelism, would mix samples, and names the override that cures it.
+check_model_support_rmpad, in EasyR1 apply_ulysses_patch) first calls a check that verl-patch adds to the checkout. It
+raises when the model is not on flash attention and packing, or sequence parallelism, would mix samples, and names the
+override that cures it.
 
 Why: with eager or sdpa, transformers before 4.53.1 (or torch before 2.6) lets packed samples attend to each other,
 and sequence parallelism exists only inside the flash forward. Nothing fails: losses stay finite and wrong.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The functions, and the sequence-parallel size that a call of them means when no parameter says it: older releases
 #: call apply_monkey_patch for sequence parallelism only.
-FUNCTIONS = {"apply_monkey_patch": "2", "check_model_support_rmpad": ""}
+FUNCTIONS = {"apply_monkey_patch": "2", "check_model_support_rmpad": "", "apply_ulysses_patch": ""}
 #: What the functions are given in some release; anything else is a function that we do not know.
 KNOWN = frozenset(("model", "config", "model_type"))
 GUARD = "from verl.utils.packing_guard import check_packing"
@@ -39,7 +40,7 @@ class PackingGuard(Codemod):
     name = "packing-guard"
     grade = "review"
     words = tuple(FUNCTIONS)
-    trigger = r"def\s+(?:apply_monkey_patch|check_model_support_rmpad)\b"
+    trigger = rf"def\s+(?:{'|'.join(FUNCTIONS)})\b"
     when = "attention that is not flash"
 
     def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:

@@ -1,6 +1,7 @@
 """Turn sequence packing off: attention that is not flash cannot be trusted with it.
 
-What it does: use_remove_padding becomes false in configuration, defaults, fallbacks and launch scripts.
+What it does: use_remove_padding (in some forks padding_free) becomes false in configuration, defaults, fallbacks and
+launch scripts.
 
 Why: packing puts several samples into one row and relies on flash attention to keep them apart. With eager or
 sdpa, transformers before 4.53.1 (or torch before 2.6) lets each sample attend to those before it: no error, finite
@@ -22,7 +23,7 @@ class RemovePadding(SwitchCodemod):
 
     name = "remove-padding"
     grade = "review"
-    keys = ("use_remove_padding",)
+    keys = ("use_remove_padding", "padding_free")
     when = "attention that is not flash"
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
