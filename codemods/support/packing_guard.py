@@ -40,7 +40,8 @@ _MASK_BUILDER = "create_causal_mask"
 _PACKING_OFF = (
     "Turn packing off for the role that fails: actor_rollout_ref.model.use_remove_padding=False, "
     "critic.model.use_remove_padding=False, reward_model.model.use_remove_padding=False; SFT: "
-    "use_remove_padding=False, or model.use_remove_padding=False where the trainer has a model.* key for it."
+    "use_remove_padding=False, or model.use_remove_padding=False where the trainer has a model.* key for it; "
+    "where the key is padding_free: worker.actor.padding_free=false, worker.critic.padding_free=false."
 )
 _SP_OFF = (
     "Turn it off: ulysses_sequence_parallel_size=1, under actor_rollout_ref.actor, critic and reward_model "
