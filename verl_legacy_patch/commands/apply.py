@@ -96,7 +96,7 @@ def command(
         _refuse_problems(plan, keep_going)
         after = write(plan, about, opened, where, per_codemod=commit_per_codemod) if where else []
         if dry_run:
-            after = _closing(opened, plan, run.config.branch or name, in_place=in_place)
+            after = _closing(opened, plan, name if run.config.branch is None else run.config.branch, in_place=in_place)
         part = "summary" if summary or not dry_run else "stat" if stat else "patch"
         show_plan(plan, about, View(output, color, unified, part))
         say(after)

@@ -58,8 +58,9 @@ def destination(
     if asked in (None, current) and switch and checkout.is_head and current and standing(checkout):
         refuse_dirty(checkout)
         return Destination(current, goes_on=True)
-    preflight(checkout, asked or default, switch=switch, changes=_changes(plan))
-    return Destination(asked or default, switch)
+    name = default if asked is None else asked
+    preflight(checkout, name, switch=switch, changes=_changes(plan))
+    return Destination(name, switch)
 
 
 def branch_name(checkout: Checkout) -> str | None:
@@ -80,12 +81,14 @@ def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, p
 
     if not isinstance(checkout, GitCheckout):
         write_in_place(checkout.root, _changes(plan))
-        return ["", "The files on disk are rewritten; there is no git commit to go back to."]
+        lines = ["", "The files on disk are rewritten; there is no git commit to go back to."]
+        return [*lines, f"  look:  {_git(about.path)} diff"] if (checkout.root / ".git").exists() else lines
     from verl_legacy_patch.branch import current_branch
     from verl_legacy_patch.branch.advance import advance
     from verl_legacy_patch.branch.switching import publish
 
-    before = current_branch(checkout) or (checkout.base or "")[:10]
+    branch = current_branch(checkout)
+    before = shlex.quote(branch) if branch else f"--detach {checkout.base[:10]}"
     sha = _commit(plan, about, checkout, per_codemod)
     if where.goes_on:
         advance(checkout, sha)
@@ -136,14 +139,18 @@ def _parts(plan: Plan) -> Iterator[Plan]:
             yield replace(plan, codemods=[codemod], changes=changes, sites=sites)
 
 
+def _git(path: str) -> str:
+    return "git" if path == "." else f"git -C {shlex.quote(path)}"
+
+
 def _next_steps(path: str, before: str, where: Destination) -> list[str]:
-    git = "git" if path == "." else f"git -C {shlex.quote(path)}"
+    git = _git(path)
     tool = "verl-patch revert" if path == "." else f"verl-patch revert {shlex.quote(path)}"
-    name, old = shlex.quote(where.branch), shlex.quote(before)
+    name = shlex.quote(where.branch)
     if where.goes_on:
         return ["", f"Added to branch {where.branch}.", f"  look:  {git} show", f"  undo:  {git} revert HEAD"]
     if where.switch:
         lines = ["", f"On branch {where.branch}; the work tree is switched to it.", f"  look:  {git} show"]
-        return [*lines, f"  undo:  {tool}   (or: {git} switch {old} && {git} branch -D {name})"]
+        return [*lines, f"  undo:  {tool}   (or: {git} switch {before} && {git} branch -D {name})"]
     lines = ["", f"On branch {where.branch}; the work tree is as it was.", f"  look:  {git} show {name}"]
     return [*lines, f"  use:   {git} switch {name}", f"  undo:  {git} branch -D {name}"]
