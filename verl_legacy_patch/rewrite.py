@@ -92,7 +92,7 @@ def decide(
         SourceError: the file cannot be read as its language says.
     """
     language = language_of(path, source)
-    reason = within.file_reason(path) or ("" if language else _unread(path))
+    reason = within.file_reason(path, source) or ("" if language else _unread(path))
     if reason:
         return _left_alone(source, codemods, reason)
     hits = find_hits(source, codemods)

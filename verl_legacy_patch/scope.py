@@ -21,45 +21,54 @@ FOLDERS = {
     "third_party": "vendored code",
 }
 
-#: Backends: what shows their name, and why they stay. The first match wins.
+#: Backends: what shows their name, inside a word or as a whole word (``AutoModel`` is two), and why they stay.
 BACKENDS = {
-    "Megatron": r"megatron|mcore|mbridge",
-    "VeOmni": r"veomni",
-    "TorchTitan": r"torch_?titan",
-    "Automodel": r"<automodel>",
-    "MindSpeed or Ascend NPU": r"mindspeed|hccl|ascend|<npu>",
-    "TensorRT-LLM": r"trt_?llm|tensorrt",
-    "quantised training and rollout (QAT, fp8, fp4)": r"nvfp4|mxfp[48]|<qat>|<w?[48]?a?fp8>|<fp4>",
-    "FSDP-Turbo": r"fsdp_?turbo|turbo_config",
-    "vision-language-action policies": r"<vla>",
+    "Megatron": (r"megatron|mcore|mbridge", ""),
+    "VeOmni": (r"veomni", ""),
+    "TorchTitan": (r"torch_?titan", ""),
+    "Automodel": ("", r"automodel"),
+    "MindSpeed or Ascend NPU": (r"mindspeed|hccl", r"ascend|npu"),
+    "TensorRT-LLM": (r"trt_?llm|tensorrt", ""),
+    "quantised training and rollout (QAT, fp8, fp4)": (r"nvfp4|mxfp[48]", r"qat|w?[48]?a?fp8|fp4"),
+    "FSDP-Turbo": (r"fsdp_?turbo|turbo_config", ""),
+    "vision-language-action policies": ("", r"vla"),
 }
 
-#: ``<word>`` stands for a whole word; the others are found inside words too.
-_WHOLE = r"(?<![a-z])(?:\g<1>)(?![a-z])"
-_BACKEND = re.compile(
-    "|".join(f"(?P<b{i}>{re.sub('<([^>]*)>', _WHOLE, text)})" for i, text in enumerate(BACKENDS.values()))
-)
-_QUANTISED_FILE = re.compile(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])")
+
+def _any_of(column: int) -> str:
+    """Return a pattern with one numbered group per backend that has names in a column of the table."""
+    return "|".join(f"(?P<b{i}>{names[column]})" for i, names in enumerate(BACKENDS.values()) if names[column])
+
+
+_INSIDE = re.compile(_any_of(0))
+_WHOLE = re.compile(rf"(?<![a-z])(?:{_any_of(1)})(?![a-z])")
+_QUANTISED_FILE = re.compile(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])[^/]*\.py$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
+_TEST_CODE = re.compile(rb"^(?:import pytest|from pytest import|import unittest|(?:async )?def test_|class Test)", re.M)
 
 
 @lru_cache(maxsize=4096)
 def backend(text: str) -> str:
     """Return the reason to leave a place alone whose path, key or name is ``text``; empty for none."""
-    match = _BACKEND.search(text.lower()) or _BACKEND.search(_CAMEL.sub("_", text).lower())
+    match = _INSIDE.search(text.lower()) or _WHOLE.search(_CAMEL.sub("_", text).lower())
     if match is None:
         return ""
     name = list(BACKENDS)[int(match.lastgroup[1:])]  # type: ignore[index]
     return f"{name} cannot run below compute capability 8.0"
 
 
-def file_reason(path: str) -> str:
+def file_reason(path: str, source: bytes = b"") -> str:
     """Return why a file is left alone whatever it holds; empty for a file in scope."""
     if is_mirror(path):
         return ""
-    for part in PurePosixPath(path).parts[:-1]:
-        if part in FOLDERS:
+    folders = PurePosixPath(path).parts[:-1]
+    for number, part in enumerate(folders):
+        # a verl that was copied or linked to third_party/verl is what runs
+        if part in FOLDERS and not (part == "third_party" and "verl" in folders[number:]):
             return FOLDERS[part]
+    if _TEST_FILE.search(path) and _TEST_CODE.search(source):
+        return FOLDERS["tests"]
     if _QUANTISED_FILE.search(path.lower()):
         return backend("fp8")
     return backend(path)
@@ -76,14 +85,14 @@ class Scope(NamedTuple):
     exclude: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
 
-    def file_reason(self, path: str) -> str:
+    def file_reason(self, path: str, source: bytes = b"") -> str:
         """Return why a file is left alone; empty for a file in scope."""
         if any(_matches(path, pattern) for pattern in self.include):
             return ""
         for pattern in self.exclude:
             if _matches(path, pattern):
                 return f"excluded by the configuration ({pattern})"
-        return file_reason(path)
+        return file_reason(path, source)
 
 
 #: The rules of this module and nothing else.
