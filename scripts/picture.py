@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from terminal_svg import draw
@@ -22,7 +24,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 def picture() -> str:
     """Return the SVG. Every line of it was printed by the dry run; rows with an ellipsis say what was cut."""
-    done = dry_run("--color", "always")
+    done = dry_run(terminal=True)
     patch, summary = done.stdout.splitlines(), done.stderr.splitlines()
     lines = [f"\x1b[1m$ {COMMAND}\x1b[0m", *_excerpt(patch), *_head(summary)]
     return draw(
@@ -33,23 +35,44 @@ def picture() -> str:
     )
 
 
-def dry_run(*options: str) -> subprocess.CompletedProcess[str]:
-    """Run ``verl-patch apply --dry-run`` on a fresh copy of the demo's checkout."""
+def dry_run(*options: str, terminal: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run ``verl-patch apply --dry-run`` on a fresh copy of the demo's checkout; on a terminal it is coloured."""
     from verl_legacy_patch.miniature import make_repository, own_git
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         home = Path(folder, "home")
         home.mkdir()
         with own_git(home):
             make_repository(Path(folder, "verl"))
-            return subprocess.run(
+            ours, theirs = os.openpty() if terminal else os.pipe()
+            process = subprocess.Popen(
                 [sys.executable, "-m", "verl_legacy_patch", "apply", "verl", "--dry-run", *options],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                capture_output=True,
-                check=True,
-                encoding="utf-8",
+                env={**_environment(), "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+                stdout=theirs,
+                stderr=errors,
             )
+            os.close(theirs)
+            output = b"".join(_read(ours)).replace(b"\r\n", b"\n").decode()
+        errors.seek(0)
+        talk = errors.read().decode()
+        if process.wait():
+            raise SystemExit(f"the dry run on the demo's checkout failed: {talk}")
+        return subprocess.CompletedProcess(process.args, 0, output, talk)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without what users and continuous integration say about colours."""
+    return {**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}, "TERM": "xterm"}
+
+
+def _read(descriptor: int) -> Iterator[bytes]:
+    """Yield what comes from a pipe or a terminal; the end of a terminal is an error on Linux."""
+    with suppress(OSError):
+        while part := os.read(descriptor, 65536):
+            yield part
+    os.close(descriptor)
 
 
 def _excerpt(patch: list[str]) -> list[str]:
@@ -69,10 +92,21 @@ def _excerpt(patch: list[str]) -> list[str]:
             continue
         lines += _cut(hidden)
         hidden = 0
-        hunks = [index for index, line in enumerate(file) if _ANSI.sub("", line).startswith("@@")]
-        ends = [*hunks[1:], len(file)]
-        lines += file[: hunks[0]] + file[hunks[SHOWN[name]] : ends[SHOWN[name]]]
+        parts = _hunks(file)
+        lines += parts[0] + parts[SHOWN[name] + 1]
     return [*lines, *_cut(hidden)]
+
+
+def _hunks(file: list[str]) -> list[list[str]]:
+    """Return the head of a file's patch, then its hunks, each with the reasons that stand above it."""
+    parts: list[list[str]] = [[]]
+    for line in file:
+        plain = _ANSI.sub("", line)
+        above = _ANSI.sub("", parts[-1][-1]) if parts[-1] else ""
+        if plain.startswith(("@@ ", "# ")) and not above.startswith("# "):
+            parts.append([])
+        parts[-1].append(line)
+    return parts
 
 
 def _cut(files: int) -> list[str]:
@@ -84,4 +118,4 @@ def _head(summary: list[str]) -> list[str]:
     blanks = [index for index, line in enumerate(summary) if not line]
     end = blanks[1] if len(blanks) > 1 else len(summary)
     rest = [line for line in summary[end:] if line and not line.startswith(" ")]
-    return ["", *summary[:end], "", *(f"{line}\x1b[2m …\x1b[0m" for line in rest)]
+    return ["", *summary[:end], "", *(f"{line}\x1b[2m …\x1b[0m" if line.endswith(":") else line for line in rest)]

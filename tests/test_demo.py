@@ -56,7 +56,7 @@ def test_it_shows_every_step_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_dry_run_it_shows_is_the_patch_that_it_applies(tmp_path: Path, kept: Path) -> None:
     shown = run(tmp_path, "demo").stdout
-    patch = shown[shown.index("diff --git ") : shown.index("\nverl 0")]
+    patch = shown[shown.index("diff --git ") : shown.index("\nverl 0") + 1]
     git(kept, "switch", "-q", "--detach", "main")
     subprocess.run(["git", "apply", "--index", "-"], cwd=kept, input=patch, text=True, check=True)
     assert git(kept, "write-tree") == git(kept, "rev-parse", f"{BRANCH}^{{tree}}")
