@@ -157,8 +157,8 @@ def _attempt(
         return rewrite(path, content, codemods, target, within)
     except SourceError as error:
         return Problem(path, error.line, str(error))
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, ImportError):
+        raise  # none of these is about this file
     except BaseException as error:  # a panic of a native parser is no Exception
         lines = str(error).splitlines()
         return Problem(path, 0, f"{type(error).__name__}: {lines[0] if lines else 'no message'}")

@@ -35,6 +35,7 @@ BRANCH = "verl-patch/{dtype}-{attn}"
 @click.option("--no-switch", is_flag=True, help="Create the branch but leave the work tree alone.")
 @click.option("--in-place", is_flag=True, help="Rewrite the files on disk, without git: no branch, no commit.")
 @click.option("--commit-per-codemod", is_flag=True, help="One commit for each codemod instead of one for all.")
+@click.option("-i", "--interactive", is_flag=True, help="Ask about each change, and write what is accepted.")
 @click.option("--keep-going", is_flag=True, help="Skip files that cannot be parsed instead of stopping.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", help="What goes to stdout.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Worker processes; more than 1 rarely helps.")
@@ -57,6 +58,7 @@ def command(
     no_switch: bool,
     in_place: bool,
     commit_per_codemod: bool,
+    interactive: bool,
     keep_going: bool,
     output: str,
     jobs: int,
@@ -90,10 +92,14 @@ def command(
         about = About(str(checkout), verl_version(opened), opened.base, branch_name(opened))
         with _progress() as progress:
             plan = make_plan(opened, run.codemods, run.target, jobs=jobs, progress=progress, within=run.scope)
+        _refuse_problems(plan, keep_going)
+        if interactive and plan.changes:
+            from verl_legacy_patch.commands.interactive import review_plan
+
+            plan = review_plan(plan)
         where = None
         if plan.changes and not dry_run:  # else there is nothing that could be refused
             where = destination(plan, opened, run.config.branch, name, switch=not no_switch, in_place=in_place)
-        _refuse_problems(plan, keep_going)
         after = write(plan, about, opened, where, per_codemod=commit_per_codemod) if where else []
         if dry_run:
             after = _closing(opened, plan, name if run.config.branch is None else run.config.branch, in_place=in_place)

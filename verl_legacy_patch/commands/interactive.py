@@ -1,0 +1,115 @@
+"""``apply --interactive``: ask about each hunk, with single keys, on any terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.output import coloured, say, wants_colour
+
+if TYPE_CHECKING:
+    from verl_legacy_patch.plan import Plan
+    from verl_legacy_patch.review import Item, Review
+
+KEYS = {
+    "y": "accept this change",
+    "n": "skip it",
+    "a": "accept it and every other change of this codemod",
+    "s": "skip it and every other change of this codemod",
+    "f": "accept it and the rest of this file",
+    "d": "skip it and the rest of this file",
+    "A": "accept everything that is left",
+    "u": "undo the last answer",
+    "k": "go back to the change before",
+    "w": "write what is accepted so far, skip the rest",
+    "q": "quit and write nothing",
+    "?": "this list",
+}
+
+
+def review_plan(plan: Plan) -> Plan:
+    """Ask about every hunk and return the plan of what was accepted.
+
+    Raises:
+        Refused: there is no terminal to ask on, or the person quits.
+    """
+    from verl_legacy_patch.review import Review, suppressions
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Refused("--interactive asks on a terminal, and there is none", 2)
+    review = Review(plan)
+    colour = bool(wants_colour(sys.stderr))
+    while (item := review.current) is not None:
+        _show(item, review, colour)
+        if not _answer(review):
+            break
+    result = review.result()
+    accepted = len(review.items) - len(review.skipped())
+    say([f"Accepted {accepted} of {len(review.items)} changes."])
+    skipped = [item for item in review.skipped() if item.hunk]
+    if skipped and _yes(
+        "Mark the skipped places with a `verl-patch: keep` comment, so that later runs keep them? [y/N] "
+    ):
+        result = suppressions(result, review)
+    return result
+
+
+def _show(item: Item, review: Review, colour: bool) -> None:
+    from verl_legacy_patch.checkout.gitio import show
+    from verl_legacy_patch.roles import role_of
+    from verl_legacy_patch.view import reasons
+
+    assert item.hunk is not None
+    summaries = {codemod.name: codemod.summary() for codemod in review.plan.codemods}
+    parts = [*reasons(item.hunk, summaries), item.hunk.header, *item.hunk.lines]
+    patch = b"\n" + b"".join(parts)
+    text = b"".join(coloured([patch])) if colour else patch
+    path = show(item.change.path)
+    say(["", click.style(f"{path} ({role_of(item.change.path)})", bold=colour)])
+    say(text.decode("utf-8", "replace").strip("\n").split("\n"))
+
+
+def _answer(review: Review) -> bool:
+    """Read keys until one of them decides; False when the walk is over."""
+    while True:
+        key = _key(f"({review.at + 1}/{len(review.items)}) Accept? [y,n,a,s,f,d,A,u,k,w,q,?] ")
+        if key in ("y", "n"):
+            review.decide(key == "y")
+        elif key in ("a", "s"):
+            review.decide_codemod(key == "a")
+        elif key in ("f", "d"):
+            review.decide_file(key == "f")
+        elif key == "A":
+            review.decide_rest(True)
+        elif key == "u":
+            if not review.undo():
+                say(["There is nothing to undo."])
+                continue
+        elif key == "k":
+            review.back()
+        elif key == "w":
+            review.decide_rest(False)
+            return False
+        elif key == "q":
+            raise Refused("quit: nothing is written", 130)
+        else:
+            say([f"  {name}  {text}" for name, text in KEYS.items()])
+            continue
+        return True
+
+
+def _yes(question: str) -> bool:
+    return _key(question).lower() == "y"
+
+
+def _key(prompt: str) -> str:
+    """Return one key that the person presses; Ctrl-C and Ctrl-D interrupt."""
+    click.echo(prompt, nl=False, err=True)
+    key = click.getchar()
+    click.echo(key if key.isprintable() else "", err=True)
+    if key in ("\x03", "\x04"):
+        raise KeyboardInterrupt
+    return key

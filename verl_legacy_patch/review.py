@@ -1,0 +1,170 @@
+"""A walk through the hunks of a plan: accept, skip, undo; and the plan that remains. No terminal here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from verl_legacy_patch.diff import Hunk, hunks
+from verl_legacy_patch.plan import FileChange, Plan
+from verl_legacy_patch.setting import Edit, Site, Span, splice
+from verl_legacy_patch.view import in_order
+
+SKIPPED = "skipped in the review"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One hunk to decide about. ``hunk`` is None for a new file, which goes with the codemod that needs it."""
+
+    change: FileChange
+    hunk: Hunk | None
+
+    @property
+    def codemods(self) -> frozenset[str]:
+        """The codemods that have a part in the hunk."""
+        return frozenset(edit.codemod for edit in self.hunk.edits) if self.hunk else frozenset((self.change.codemod,))
+
+    @property
+    def review(self) -> bool:
+        """Whether a codemod in it asks for a person's look."""
+        return self.hunk is not None and any(edit.grade == "review" for edit in self.hunk.edits)
+
+
+@dataclass
+class Review:
+    """Where the walk is, and what was decided so far (item number -> accepted)."""
+
+    plan: Plan
+    items: list[Item] = field(init=False)
+    decided: dict[int, bool] = field(default_factory=dict)
+    at: int = 0
+    _history: list[tuple[int, dict[int, bool]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """List the hunks in reading order."""
+        self.items = [
+            Item(change, hunk)
+            for change in in_order(self.plan)
+            if change.before is not None
+            for hunk in hunks(change.before, change.edits)
+        ]
+
+    @property
+    def current(self) -> Item | None:
+        """The hunk that is asked about; None at the end."""
+        return self.items[self.at] if self.at < len(self.items) else None
+
+    def decide(self, accept: bool) -> None:
+        """Accept or skip the current hunk, and go on."""
+        self._settle(lambda item, number: number == self.at, accept)
+
+    def decide_codemod(self, accept: bool) -> None:
+        """Accept or skip this and every undecided hunk whose codemods are all among the current one's."""
+        names = self._current().codemods
+        self._settle(lambda item, number: item.codemods <= names, accept)
+
+    def decide_file(self, accept: bool) -> None:
+        """Accept or skip this and every undecided hunk of the same file."""
+        path = self._current().change.path
+        self._settle(lambda item, number: item.change.path == path, accept)
+
+    def decide_rest(self, accept: bool) -> None:
+        """Accept or skip whatever is undecided."""
+        self._settle(lambda item, number: True, accept)
+
+    def undo(self) -> bool:
+        """Take the last step back; False when there is none."""
+        if not self._history:
+            return False
+        self.at, self.decided = self._history.pop()
+        return True
+
+    def back(self) -> None:
+        """Go to the hunk before, to decide it again."""
+        self.at = max(self.at - 1, 0)
+
+    def _settle(self, wanted: Callable[[Item, int], bool], accept: bool) -> None:
+        self._history.append((self.at, dict(self.decided)))
+        for number, item in enumerate(self.items):
+            if number == self.at or (number not in self.decided and wanted(item, number)):
+                self.decided[number] = accept
+        while self.at < len(self.items) and self.at in self.decided:
+            self.at += 1
+
+    def _current(self) -> Item:
+        assert self.current is not None
+        return self.current
+
+    def skipped(self) -> list[Item]:
+        """Return the hunks that were not accepted; undecided ones are skipped too."""
+        return [item for number, item in enumerate(self.items) if not self.decided.get(number, False)]
+
+    def result(self) -> Plan:
+        """Return the plan with just the accepted hunks, and the new files that they need."""
+        dropped = {(item.change.path, edit) for item in self.skipped() if item.hunk for edit in item.hunk.edits}
+        changes = list(_remaining(self.plan, dropped))
+        used = {edit.codemod for change in changes for edit in change.edits}
+        changes += [change for change in self.plan.changes if change.before is None and change.codemod in used]
+        sites = list(_sites(self.plan, dropped))
+        return replace(self.plan, changes=sorted(changes, key=lambda change: change.path), sites=sites)
+
+
+def _remaining(plan: Plan, dropped: set[tuple[str, Edit]]) -> Iterator[FileChange]:
+    for change in plan.changes:
+        edits = tuple(edit for edit in change.edits if (change.path, edit) not in dropped)
+        if change.before is not None and edits:
+            yield replace(change, edits=edits, after=splice(change.before, edits))
+
+
+def _sites(plan: Plan, dropped: set[tuple[str, Edit]]) -> Iterator[Site]:
+    """Yield the sites; those of dropped edits as kept."""
+    places = {}
+    for change in plan.changes:
+        if change.before is not None:
+            for edit in change.edits:
+                if (change.path, edit) in dropped:
+                    places[change.path, _line(change.before, edit.span), edit.codemod, edit.replacement] = True
+    for site in plan.sites:
+        if site.action == "rewrite" and (site.path, site.line, site.codemod, site.after) in places:
+            yield replace(site, action="keep", after=None, reason=SKIPPED)
+        else:
+            yield site
+
+
+def _line(source: bytes, span: Span) -> int:
+    return source.count(b"\n", 0, span.start) + 1
+
+
+def suppressions(plan: Plan, review: Review) -> Plan:
+    """Return the plan with a ``verl-patch: keep`` comment on the line of each skipped place, where one can stand."""
+    wanted: dict[str, dict[int, set[str]]] = {}
+    for item in review.skipped():
+        for edit in item.hunk.edits if item.hunk else ():
+            assert item.change.before is not None
+            line = _line(item.change.before, edit.span)
+            wanted.setdefault(item.change.path, {}).setdefault(line, set()).add(edit.codemod)
+    originals = {change.path: change for change in review.plan.changes}
+    kept = {change.path: change for change in plan.changes}
+    for path, lines in wanted.items():
+        original = kept.get(path) or replace(originals[path], edits=())
+        before = original.before or b""
+        comments = tuple(filter(None, (_comment(before, line, names) for line, names in sorted(lines.items()))))
+        if comments and not path.endswith(".json"):
+            edits = tuple(sorted((*original.edits, *comments), key=lambda edit: edit.span))
+            kept[path] = replace(original, edits=edits, after=splice(before, edits))
+    return replace(plan, changes=sorted(kept.values(), key=lambda change: change.path))
+
+
+def _comment(source: bytes, line: int, names: set[str]) -> Edit | None:
+    """Return the edit that ends a line with the comment; None where the line goes on (a backslash, an open string)."""
+    start = 0
+    for _ in range(line - 1):
+        start = source.index(b"\n", start) + 1
+    end = source.find(b"\n", start)
+    end = len(source) if end < 0 else end
+    text = source[start:end].rstrip(b"\r")
+    if text.endswith(b"\\") or text.count(b'"""') % 2 or text.count(b"'''") % 2:
+        return None
+    at = Span(start + len(text), start + len(text))
+    return Edit(at, "suppression", "rewrite", f"  # verl-patch: keep[{', '.join(sorted(names))}]")
