@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ from e2e.pins import TABLE
 from e2e.runs import TOYS, Machine
 from e2e.venvs import python_for
 
-ROWS: list[dict[str, object]] = []
+OUTCOMES: list[Outcome] = []
 
 
 @pytest.fixture(scope="session")
@@ -52,30 +52,16 @@ def tree_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[s
 
 
 @pytest.fixture
-def record(request: pytest.FixtureRequest) -> Callable[[Outcome], None]:
+def record() -> Callable[[Outcome], None]:
     """Return a function that puts a run into the table at the end, and its log beside the other logs."""
 
     def add(outcome: Outcome) -> None:
-        steps = outcome.steps
-        figures = {}
-        for metric in ("train/loss", "critic/score/mean", "actor/kl_loss", "training/rollout_probs_diff_max"):
-            if values := outcome.series(metric):
-                figures[metric] = [round(values[0], 7), round(values[-1], 7)]
-        ROWS.append(
-            {
-                "run": outcome.name,
-                "exit": outcome.code,
-                "seconds": round(outcome.seconds),
-                "steps": len(steps),
-                "first and last": figures,
-                "errors": outcome.reported,
-                "error": "" if outcome.code == 0 else outcome.error,
-            }
-        )
+        OUTCOMES.append(outcome)
         folder = os.environ.get("VERL_PATCH_E2E_LOGS")
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            (Path(folder) / f"{outcome.name.replace(' ', '-').replace('/', '-')}.log").write_text(outcome.log)
+            name = re.sub(r"[^\w.+-]+", "-", outcome.name)[:100]
+            (Path(folder) / f"{name}.log").write_text(outcome.log)
 
     return add
 
@@ -86,6 +72,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print one line per run: the README's table is made of these."""
-    for row in ROWS:
-        terminalreporter.write_line(json.dumps(row))
+    """Print one row per run, as Markdown: README.md's table is made of these."""
+    for outcome in OUTCOMES:
+        terminalreporter.write_line(f"| {outcome.name} | {_result(outcome)} | {outcome.seconds:.0f} s |")
+
+
+def _result(outcome: Outcome) -> str:
+    if outcome.code:
+        return f"stops after {len(outcome.steps)} steps: {outcome.error}"
+    figures = []
+    for metric in ("train/loss", "critic/score/mean", "critic/vf_loss", "actor/kl_loss"):
+        if values := outcome.series(metric):
+            figures.append(f"{metric} {values[0]:.3f} to {values[-1]:.3f}")
+    for metric in ("actor/ppo_kl", "training/rollout_probs_diff_max"):
+        if values := outcome.series(metric):
+            figures.append(f"{metric} at most {max(map(abs, values)):.1e}")
+    steps = f"{len(outcome.steps)} steps: " if outcome.steps else "done"
+    return steps + ", ".join(figures)

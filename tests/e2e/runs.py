@@ -89,13 +89,14 @@ def run(
             code = -signal.SIGALRM
         finally:
             # what the run started and left; Ray's own daemons end with the driver
-            _kill(process)
+            kill(process)
     text = log.read_text(errors="replace")
     shutil.rmtree(scratch, ignore_errors=True)
     return Outcome(name, code, time.monotonic() - started, text)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what shares its session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

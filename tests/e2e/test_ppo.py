@@ -34,9 +34,23 @@ def train(release, options, name, machine_for, tree_for, output, *more, steps=ST
     return runs.run(f"{release} {name}", machine, tree, arguments, **how)
 
 
+@pytest.mark.parametrize("algorithm", ["grpo", pytest.param("gae", marks=pytest.mark.slow)])
 @by_release({"0.4.1": "no-flash-attn", "0.5.0": "no-flash-attn", "0.9.0": "flash-attention-2"})
-def test_original_grpo_fails_as_users_report(release, expected, machine_for, tree_for, record, tmp_path):
-    outcome = train(release, trees.BASE, "grpo original", machine_for, tree_for, tmp_path)
+def test_original_fails_as_users_report(release, expected, algorithm, machine_for, tree_for, record, tmp_path):
+    outcome = train(release, trees.BASE, f"{algorithm} original", machine_for, tree_for, tmp_path, algorithm=algorithm)
+    record(outcome)
+    assert outcome.code != 0
+    assert outcome.reported[:1] == [expected], outcome.tail()
+    assert not outcome.steps
+
+
+@pytest.mark.slow
+@by_release({"0.4.1": "bf16", "0.5.0": "bf16"})
+def test_original_with_flash_attn_installed(release, expected, machine_for, tree_for, record, tmp_path):
+    """Where somebody got flash-attn's wheel onto the machine, bfloat16 is the next thing that stops it."""
+    outcome = train(
+        release, trees.BASE, "grpo original, flash-attn installed", machine_for, tree_for, tmp_path, flash="installed"
+    )
     record(outcome)
     assert outcome.code != 0
     assert outcome.reported[:1] == [expected], outcome.tail()
