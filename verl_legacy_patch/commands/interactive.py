@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -42,18 +45,19 @@ def review_plan(plan: Plan) -> Plan:
         raise Refused("--interactive asks on a terminal, and there is none", 2)
     review = Review(plan)
     colour = bool(wants_colour(sys.stderr))
-    while (item := review.current) is not None:
-        _show(item, review, colour)
-        if not _answer(review):
-            break
-    result = review.result()
-    accepted = len(review.items) - len(review.skipped())
-    say([f"Accepted {accepted} of {len(review.items)} changes."])
-    skipped = [item for item in review.skipped() if item.hunk]
-    if skipped and _yes(
-        "Mark the skipped places with a `verl-patch: keep` comment, so that later runs keep them? [y/N] "
-    ):
-        result = suppressions(result, review)
+    with _single_keys():
+        while (item := review.current) is not None:
+            _show(item, review, colour)
+            if not _answer(review):
+                break
+        result = review.result()
+        accepted = len(review.items) - len(review.skipped())
+        say([f"Accepted {accepted} of {len(review.items)} changes."])
+        if review.skipped() and _yes("Mark skipped places with a comment, so that later runs keep them? [y/N] "):
+            result = suppressions(result, review)
+    if not result.changes:
+        say(["Nothing is written."])
+        raise click.exceptions.Exit(0)
     return result
 
 
@@ -101,6 +105,30 @@ def _answer(review: Review) -> bool:
         return True
 
 
+@contextmanager
+def _single_keys() -> Iterator[None]:
+    """Let keys through without Enter for the whole walk: what is typed ahead is not lost between two questions."""
+    if sys.platform == "win32":  # click reads single keys by itself there
+        yield
+        return
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSADRAIN)
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _read_key() -> str:
+    if sys.platform == "win32":
+        return click.getchar()
+    return os.read(sys.stdin.fileno(), 1).decode("latin-1") or "\x04"
+
+
 def _yes(question: str) -> bool:
     return _key(question).lower() == "y"
 
@@ -108,7 +136,7 @@ def _yes(question: str) -> bool:
 def _key(prompt: str) -> str:
     """Return one key that the person presses; Ctrl-C and Ctrl-D interrupt."""
     click.echo(prompt, nl=False, err=True)
-    key = click.getchar()
+    key = _read_key()
     click.echo(key if key.isprintable() else "", err=True)
     if key in ("\x03", "\x04"):
         raise KeyboardInterrupt
