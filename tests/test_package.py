@@ -23,8 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 NOT_OURS = shutil.ignore_patterns(
     ".git", ".venv*", "venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build"
 )
-    ".git", ".venv*", "venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build"
-)
 
 
 def python(*arguments: str, cwd: Path, **variables: str) -> str:
