@@ -1,0 +1,37 @@
+"""Every fixture, through the same function that apply, check and the hook call."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from cases import CHANGED, FIXTURES, Fixture, reported
+
+from verl_legacy_patch.diff import file_patch
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
+def test_result_and_reports(fixture: Fixture) -> None:
+    result = fixture.rewrite()
+    assert result.after == fixture.after
+    assert reported(result) == fixture.reports
+
+
+@pytest.mark.parametrize("fixture", CHANGED, ids=lambda fixture: fixture.name)
+def test_a_second_run_changes_nothing(fixture: Fixture) -> None:
+    assert not fixture.rewrite(fixture.after).changed
+
+
+def test_git_apply_makes_the_results_of_the_patches(tmp_path: Path) -> None:
+    patches = []
+    for fixture in CHANGED:
+        path = f"{fixture.name}{fixture.suffix}"
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(fixture.before)
+        patches.append(file_patch(path, fixture.before, fixture.after, fixture.rewrite().edits, "100644"))
+    (tmp_path / "all.patch").write_bytes(b"".join(patches))
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    subprocess.run(["git", "-c", "core.autocrlf=false", "apply", "all.patch"], cwd=tmp_path, check=True)
+    wrong = [f.name for f in CHANGED if (tmp_path / f"{f.name}{f.suffix}").read_bytes() != f.after]
+    assert not wrong
