@@ -154,6 +154,8 @@ def everything(root: Path) -> dict[str, tuple[bytes, int]]:
     return found
 
 
-def without_objects(files: dict[str, tuple[bytes, int]]) -> dict[str, tuple[bytes, int]]:
-    """Leave out the object database: a refused commit may leave objects there that nothing names."""
-    return {path: entry for path, entry in files.items() if "/objects/" not in f"/{path}/"}
+def without_traces(files: dict[str, tuple[bytes, int]]) -> dict[str, tuple[bytes, int]]:
+    """Leave out what a try that git has undone may leave: unnamed objects, lines in a log, empty folders of refs."""
+    folders = (".git/refs/heads/verl-patch",)
+    logged = (".git/objects", ".git/logs")
+    return {path: entry for path, entry in files.items() if path not in folders and not path.startswith(logged)}

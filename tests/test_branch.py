@@ -402,7 +402,7 @@ def test_locks_of_another_git(repo: Path, tmp_path: Path) -> None:
     lock.unlink()
     untouched(repo, before, tmp_path)
     (repo / ".git/HEAD.lock").touch()
-    assert "unable to update HEAD" in refusal(lambda: apply(repo))
+    assert "HEAD.lock exists: another git" in refusal(lambda: apply(repo))
     (repo / ".git/HEAD.lock").unlink()
     untouched(repo, before, tmp_path)
 

@@ -45,6 +45,8 @@ FOREIGN_VARIABLES = (
     "GIT_WORK_TREE",
 )
 
+_LOCK = re.compile(r"Unable to create '(.*\.lock)': File exists")
+
 # A file-system monitor is a program of the checkout: reading must not start one.
 _GIT = ("git", "--no-pager", "-c", "core.quotepath=off", "-c", "core.fsmonitor=false")
 
@@ -133,6 +135,9 @@ def one_line(text: str) -> str:
     """Return what matters of git's error text as one line: errors first, hints and advice dropped."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("hint:", "warning:", "Aborting"))] or lines
+    for line in lines:
+        if match := _LOCK.search(line):  # git sums it up as "unable to update HEAD"
+            return show(f"{match[1]} exists: another git is at work, or one was killed; then remove that file")
     for label in ("fatal: ", "error: "):
         for number, line in enumerate(lines):
             if line.startswith(label):
