@@ -125,7 +125,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _drop_output()  # the reader of our output (head, a pager) has gone: not our error
         return 0
     except ImportError as error:
-        say([f"Error: verl-patch is not installed whole ({error}): run pip install --force-reinstall verl-legacy-patch"])
+        say(
+            [f"Error: verl-patch is not installed whole ({error}): run pip install --force-reinstall verl-legacy-patch"]
+        )
         return 3
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""

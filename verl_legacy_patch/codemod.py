@@ -95,6 +95,12 @@ class Codemod:
         """Return the first line of the docstring."""
         return cls.doc().partition("\n")[0]
 
+    @classmethod
+    def why(cls) -> str:
+        """Return the first statement of the docstring's Why; empty where a third party's has none."""
+        found = re.search(r"^Why: (.*?)(?:\.(?=\s)|:(?=\s)|\.?(?=\n\n|\Z))", cls.doc(), re.DOTALL | re.MULTILINE)
+        return " ".join(found[1].split()) if found else ""
+
     # shorthands for subclasses
 
     def rewrite(self, setting: Setting, replacement: str, reason: str = "") -> Edit:

@@ -29,7 +29,7 @@ def summary(plan: Plan, about: About) -> list[str]:
     """Return the lines of the end summary: what changes, what needs a person, what was left alone and why."""
     verl = f"verl {about.verl_version}" if about.verl_version else "this checkout"
     base = f" ({about.base[:10]})" if about.base else ""
-    lines = [show(f"{verl}{base}: {plan.target}"), ""]
+    lines = [show(f"{verl}{base}: {plan.target}"), *(f"Note: {show(note)}." for note in plan.target.notes), ""]
     rewritten = plan.rewritten()
     if rewritten:
         changed = sum(change.status == "modified" for change in plan.changes)
