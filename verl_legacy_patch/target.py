@@ -165,8 +165,8 @@ def _notes(asked: bool, capability: Capability, dtype: str | None) -> list[str]:
         return [f"float16 runs at 1/64 of the float32 rate on compute capability {capability}: float32 is faster there"]
     if dtype is None and asked and capability >= VOLTA:
         return [
-            "--dtype float16 --attn sdpa is worth a try on this card where the release scales the loss: the actor's from "
-            "v0.6.1, the critic's from v0.8.0"
+            "--dtype float16 --attn sdpa is worth a try on this card where the release scales the loss: the actor's "
+            "from v0.6.1, the critic's from v0.8.0"
         ]
     return []
 
