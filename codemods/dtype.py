@@ -83,6 +83,8 @@ class Dtype(Codemod):
         if not prefix:
             if word == SWITCH:
                 return None  # torch has no such name: a variable, most often a flag
+            if setting.names:
+                return self.keep(setting, setting.names)
             return self.report(setting, "imported by name: write torch.dtype instead, then run again")
         if prefix not in TORCH:
             return self.keep(setting, f"{prefix}{word} is no dtype of torch")

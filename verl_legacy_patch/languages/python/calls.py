@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from verl_legacy_patch.languages.python import reasons as why
-from verl_legacy_patch.languages.python.nodes import callee, dotted, path_of, string, strings
+from verl_legacy_patch.languages.python.nodes import bare_name, callee, dotted, path_of, string, strings
 from verl_legacy_patch.languages.python.slots import Slot
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ _KEYED_METHODS = {
 _KEYED_FUNCTIONS = {"getattr": (1,), "setattr": (1,), "getenv": (0,), "putenv": (0,)}
 #: Calls that only describe: what they are given changes nothing.
 _MESSAGE = re.compile(
-    r"(?:^|_)(?:print|warn|warning|info|debug|error|exception|critical|log|logger|echo|skip|fail|xfail)(?:_|$)"
+    r"(?:^|_)(?:print|warn|warning|info|debug|error|exception|critical|log|logger|s?echo|skip|fail|xfail|exit)(?:_|$)"
+    r"|^getLogger$"
 )
 #: Calls that test what they are given.
 _TESTS = frozenset((
@@ -82,9 +83,7 @@ def arguments(node: cst.Call, slot: Slot, statement: Statement) -> Iterator[tupl
         elif keyword in _DEFAULTS and declared is not None:
             inner = replace(base.at("declared default", *declared), allowed=allowed)
         elif keyword:
-            inner = base.at("keyword argument", keyword)
-            if isinstance(arg.value, (cst.Attribute, cst.SimpleString)):
-                inner = inner.naming(*why.alias(keyword, statement.text(arg.value)))
+            inner = base.at("keyword argument", keyword).naming(*why.alias(keyword, bare_name(arg.value)))
         elif flag:
             inner = base.at("command-line flag", flag)
         elif position == 0 and name in _FIELDS and slot.path:

@@ -48,7 +48,7 @@ class Expressions:
     def leaf(self, node: cst.CSTNode, slot: Slot, text: str | None = None, span: Span | None = None) -> None:
         """Add a setting. Without ``span`` it is an expression of the language, with it (part of) a string."""
         code = span is None
-        value = self.on.text(node) if text is None else text
+        value = nodes.dotted(node) or self.on.text(node) if text is None else text
         names, advice = slot.names, slot.advice
         if names == why.MESSAGE and slot.spoken and code:
             names, advice = "", False
@@ -165,8 +165,7 @@ class Expressions:
             self.value(element.value, slot.under(nodes.string(element.key), "dict value"))
 
     def _names_value(self, entry: cst.DictElement) -> bool:
-        key = nodes.string(entry.key)
-        return why.is_value_name(nodes.dotted(entry.key).rpartition(".")[2] if key is None else key)
+        return why.is_value_name(nodes.bare_name(entry.key))
 
     def _collection(self, node: Any, slot: Slot) -> None:
         items = [element.value for element in node.elements]
@@ -176,10 +175,12 @@ class Expressions:
             rest = slot.at("positional argument", *slot.path)  # the arguments of a call
         elif isinstance(node, cst.Tuple) and len(named) == 1 and len(items) > 1 and slot.position != "item":
             rest = slot.at("value in a tuple")
-        elif len(named) == len(items) or simple or (isinstance(node, cst.Tuple) and len(named) > 1):
+        elif len(named) == len(items) or (isinstance(node, cst.Tuple) and len(named) > 1):
             rest = slot.naming(why.COLLECTION, isinstance(node, cst.Tuple) and slot.position == "returned value")
         elif isinstance(node, cst.Tuple) and slot.position == "item":  # a row of a table
-            rest = slot.naming(why.COLLECTION, advice=True)
+            rest = slot.naming(why.COLLECTION, advice=any(nodes.string(item) is None for item in named))
+        elif simple:
+            rest = slot.naming(why.COLLECTION)
         else:
             rest = slot
         flag = ""
@@ -194,8 +195,7 @@ class Expressions:
             flag = text[2:].replace("-", "_") if text and text.startswith("--") and "=" not in text else ""
 
     def _is_value(self, item: cst.BaseExpression) -> bool:
-        text = nodes.string(item)
-        return why.is_value_name(nodes.dotted(item).rpartition(".")[2] if text is None else text)
+        return why.is_value_name(nodes.bare_name(item))
 
     def _function(self, node: cst.Lambda, slot: Slot) -> None:
         self.parameters(node.params)
@@ -244,9 +244,7 @@ class Expressions:
             if default is not None:
                 allowed = nodes.literals(parameter.annotation.annotation if parameter.annotation else None)
                 slot = Slot((name,), "parameter default", allowed=allowed)
-                if isinstance(default, (cst.Attribute, cst.SimpleString)):
-                    slot = slot.naming(*why.alias(name, self.on.text(default)))
-                self.value(default, slot)
+                self.value(default, slot.naming(*why.alias(name, nodes.bare_name(default))))
 
 
 def _asked_key(node: cst.BaseExpression) -> tuple[str, ...]:

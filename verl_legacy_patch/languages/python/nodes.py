@@ -51,6 +51,12 @@ def string(node: cst.CSTNode | None) -> str | None:
     return None
 
 
+def bare_name(node: cst.CSTNode | None) -> str:
+    """Return ``bfloat16`` for ``torch.bfloat16`` as code or as a string; empty for other code."""
+    text = string(node)
+    return dotted(node).rpartition(".")[2] if text is None else text.removeprefix("torch.")
+
+
 def strings(node: cst.BaseExpression) -> tuple[str, ...]:
     """Return the texts of a literal collection of strings; empty when it holds anything else."""
     if not isinstance(node, (cst.List, cst.Tuple, cst.Set)):

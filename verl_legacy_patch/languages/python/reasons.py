@@ -53,21 +53,20 @@ _DTYPE = re.compile(r"^(?:dtype\s*=|torch\.(?:u?int\d|float\d|bfloat|half|short|
 _WORDS = re.compile(r"[A-Z]?[a-z]+\d*|[A-Z]+\d*(?![a-z])")
 
 _VALUE_NAMES = frozenset((
-    "bfloat16", "bf16", "torch.bfloat16", "float16", "fp16", "torch.float16", "half", "float32", "fp32",
-    "torch.float32", "float64", "fp64", "flash_attention_2", "flash_attention_3", "flash_attention_4", "sdpa",
-    "eager", "flex_attention",
+    "bfloat16", "bf16", "float16", "fp16", "half", "float32", "fp32", "float64", "fp64", "flash_attention_2",
+    "flash_attention_3", "flash_attention_4", "sdpa", "eager", "flex_attention",
 ))  # fmt: skip
 _ALIASES = frozenset(("bfloat16", "bf16", "bfloat", "bf"))
 
 
 def is_value_name(text: str) -> bool:
-    """Return whether ``text`` is itself the name of a dtype or an attention implementation."""
+    """Return whether ``text`` is itself the bare name of a dtype or an attention implementation."""
     return text.lower() in _VALUE_NAMES
 
 
 def alias(name: str, value: str) -> tuple[str, bool]:
-    """Return (reason, advice) when a name says its value: ``BF16 = torch.bfloat16``, ``bf16_dtype = "bf16"``."""
-    bare = value.strip("rRbBuU'\"").rpartition(".")[2].lower()
+    """Return (reason, advice) when a name says its (bare) value: ``BF16 = torch.bfloat16``, ``bf16_dtype = "bf16"``."""
+    bare = value.lower()
     if bare not in _VALUE_NAMES:
         return "", False
     if name.lower() == bare or (bare in _ALIASES and name.lower() in _ALIASES):

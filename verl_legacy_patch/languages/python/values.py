@@ -100,8 +100,8 @@ class _Statements(Expressions):
             return
         path = nodes.path_of(target)
         slot = Slot(path, "assignment", allowed=allowed)
-        if isinstance(value, (cst.Attribute, cst.SimpleString)) and path:
-            slot = slot.naming(*why.alias(path[-1], self.on.text(value)))
+        if path:
+            slot = slot.naming(*why.alias(path[-1], nodes.bare_name(value)))
         if path == ("_",) and self.context.guarded:
             slot = slot.naming(why.PROBE)
         if path and path[-1] == "__doc__":
