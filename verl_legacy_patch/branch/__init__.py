@@ -144,6 +144,13 @@ def _check(checkout: GitCheckout, changes: Sequence[Change]) -> None:
             raise GitError(f"{show(change.path)} {what}: nothing was committed")
         if entry and not entry[0].startswith("100"):
             raise GitError(f"{show(change.path)} is a symlink or submodule in the base: nothing was committed")
+        above = change.path.split("/")[:-1] if change.added else []
+        for depth in range(1, len(above) + 1):
+            if checkout.entry(folder := "/".join(above[:depth])) is not None:  # git would replace it without asking
+                raise GitError(
+                    f"{show(folder)} is a symlink, file or submodule in the base, {show(change.path)} cannot be "
+                    "added: nothing was committed"
+                )
         if change.mode not in ("100644", "100755"):
             raise GitError(f"{show(change.path)} cannot have mode {change.mode}: nothing was committed")
 
