@@ -11,7 +11,6 @@ What it leaves alone: keys that some Python file of the checkout reads.
 Source: https://github.com/volcengine/verl/blob/main/verl/workers/engine/fsdp/transformer_impl.py
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.codemod import Codemod
@@ -61,12 +60,12 @@ class DeadKeys(Codemod):
 
     def settle(self, sites: list[Site], checkout: "Checkout") -> list[Site]:
         """Keep the rows whose key no Python file reads."""
-        return [site for site in sites if site.action != "report" or not any(_reads(site, checkout))]
+        pointed = {dead for dead in KEYS for site in sites if site.action == "report" and dead.instead in site.reason}
+        alive = {dead.instead for dead in pointed if _is_read(dead, checkout)}
+        return [site for site in sites if not any(key in site.reason for key in alive)]
 
 
-def _reads(site: Site, checkout: "Checkout") -> Iterator[str]:
-    """Yield the Python files that read the key of a row, tests aside."""
-    dead = next(dead for dead in KEYS if dead.instead in site.reason)
-    for found in checkout.candidates([text.encode() for text in dead.reads], suffixes=(".py",)):
-        if "tests" not in found.path.split("/"):
-            yield found.path
+def _is_read(dead: Dead, checkout: "Checkout") -> bool:
+    """Return whether a Python file of the checkout, tests aside, reads the key."""
+    found = checkout.candidates([text.encode() for text in dead.reads], suffixes=(".py",))
+    return any("tests" not in candidate.path.split("/") for candidate in found)
