@@ -5,6 +5,7 @@ Mirrors of configuration files follow the files that they repeat; code that need
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ class Plan:
     problems: list[Problem] = field(default_factory=list)
     files_read: int = 0
     within: Scope = EVERYTHING
-    unused_suppressions: list[tuple[str, int]] = field(default_factory=list)
+    unused_suppressions: list[tuple[str, suppression.Unused]] = field(default_factory=list)
 
     def rewritten(self) -> list[Site]:
         """Return the sites that change."""
@@ -89,7 +90,7 @@ def make_plan(
     """
     plan = Plan(target, [codemod for codemod in codemods if codemod.applies(target)], within=within)
     words = sorted({suppression.WORD, *(word.encode() for codemod in plan.codemods for word in codemod.words)})
-    candidates = checkout.candidates(words) if words else []
+    candidates = checkout.selected(words)
     plan.files_read = len(candidates)
     modes = {candidate.path: candidate.mode for candidate in candidates}
     sources = ((candidate.path, content) for candidate, content in checkout.read(candidates))
@@ -106,7 +107,7 @@ def make_plan(
     results += _mirrors(checkout, mirrors, results, plan)
     for result in results:
         plan.sites += result.sites
-        plan.unused_suppressions += [(result.path, line) for line in result.unused_suppressions]
+        plan.unused_suppressions += [(result.path, row) for row in result.unused_suppressions]
         if result.changed:
             edits = tuple(edit for edit in result.edits if edit.replacement is not None)
             plan.changes.append(FileChange(result.path, result.before, result.after, modes[result.path], edits))
@@ -213,7 +214,8 @@ def _followed(edit: Edit, follow: mirror.Follow | None, setting: Setting) -> Edi
         return edit
     if follow.action == "differs":
         # the source was rewritten before (by a hook, say) and the mirror was not made anew
-        caught_up = edit.action == "rewrite" and (follow.replacement or "").lower() == (edit.replacement or "").lower()
+        new = rf"(?<![\w.-]){re.escape(edit.replacement or '')}(?![\w.-])"  # perhaps in ${oc.select:key,new}
+        caught_up = edit.action == "rewrite" and re.search(new, follow.replacement or "", re.IGNORECASE)
         return edit if caught_up else replace(edit, action="keep", replacement=None, reason=follow.reason)
     replacement = follow.replacement if follow.action == "rewrite" else None
     return Edit(edit.span, edit.codemod, follow.action, replacement, follow.reason, edit.grade)

@@ -30,7 +30,7 @@ class Rewritten:
     after: bytes
     edits: tuple[Edit, ...]
     sites: tuple[Site, ...]
-    unused_suppressions: tuple[int, ...] = ()
+    unused_suppressions: tuple[suppression.Unused, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -66,7 +66,7 @@ def finish(path: str, source: bytes, decide: Decide, language: str) -> Rewritten
         from verl_legacy_patch.verify import verify
 
         verify(language, source, after, edits, lambda text, only: suppression.suppressed(text, decide(text, only)))
-    unused = tuple(suppression.unused(source, decided))
+    unused = tuple(suppression.unused(source, decided, language))
     return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)), unused)
 
 

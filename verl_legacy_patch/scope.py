@@ -7,6 +7,7 @@ key (``actor.megatron.dtype``), in a class, function or test around a Python val
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -78,8 +79,8 @@ class Scope(NamedTuple):
     """What is out of scope in one checkout: the rules of this module, and what its configuration adds.
 
     Attributes:
-        exclude: patterns of files and folders that are left alone too.
-        include: patterns of files that are rewritten although a rule leaves them alone. They win over all else.
+        exclude: patterns of files and folders that are left alone too, written as in ``.gitignore``.
+        include: patterns of those that are rewritten although a rule leaves them alone. They win over all else.
     """
 
     exclude: tuple[str, ...] = ()
@@ -100,12 +101,23 @@ EVERYTHING = Scope()
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Return whether a pattern such as ``recipe/prime``, ``examples/*.sh`` or ``**/legacy/*`` means a file."""
+    """Return whether a pattern means a file or a folder around it, in the manner of ``.gitignore``.
+
+    A name means it at any depth, a path (with a slash before its end) starts at the root, ``*`` and ``?`` stay
+    within a folder, ``**`` goes through any number.
+    """
+    wanted = pattern.strip("/").split("/")
+    return _fits(path.split("/"), wanted if "/" in pattern.rstrip("/") else ["**", *wanted])
+
+
+def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
     from fnmatch import fnmatchcase
 
-    pattern = pattern.strip("/")
-    folders = (path[:end] for end, character in enumerate(path) if character == "/")
-    return fnmatchcase(path, pattern) or any(fnmatchcase(folder, pattern) for folder in folders)
+    if not wanted or not parts:
+        return not wanted  # what is below the folder that is meant is meant too
+    if wanted[0] == "**":
+        return any(_fits(parts[start:], wanted[1:]) for start in range(len(parts)))
+    return fnmatchcase(parts[0], wanted[0]) and _fits(parts[1:], wanted[1:])
 
 
 def is_mirror(path: str) -> bool:

@@ -57,6 +57,10 @@ class Checkout(ABC):
         stays in, it may be a script. Symlinks and submodules are never followed.
         """
 
+    def selected(self, words: Sequence[bytes]) -> list[Candidate]:
+        """Return the candidates that are to be rewritten: all, unless only some files were asked for."""
+        return self.candidates(words)
+
     @abstractmethod
     def named(self, paths: Iterable[str]) -> list[Candidate]:
         """Return the regular files among ``paths``, ready to be read in one go."""

@@ -1,49 +1,111 @@
-"""Some files of a work tree, by name: what a hook is given."""
+"""Some files of a work tree, by name: what ``check`` and the hooks are given."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
-from verl_legacy_patch.checkout.base import SOURCE_SUFFIXES, Candidate
+from verl_legacy_patch.checkout.base import Candidate
 from verl_legacy_patch.checkout.directory import DirectoryCheckout
-from verl_legacy_patch.checkout.gitio import to_bytes
+from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes, to_text
+
+#: What the root of a checkout holds, the surest sign first.
+_SIGNS = (".git", ".verl-patch.toml", "verl/__init__.py")
 
 
 class SelectedFiles(DirectoryCheckout):
-    """Only the given files are candidates; others are read when these depend on them."""
+    """Files on disk, of which only the given ones are rewritten; others are read when these depend on them."""
 
     def __init__(self, root: Path, paths: Iterable[str]) -> None:
         super().__init__(root)
-        self._paths = sorted(set(paths))
+        self._paths = sorted({to_bytes(path) for path in paths})
 
-    def candidates(
-        self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
-    ) -> list[Candidate]:
-        """Return the given files that hold a word. See ``Checkout``."""
-        selected = DirectoryCheckout(self.root, tracked=[to_bytes(path) for path in self._paths])
-        return selected.candidates(words, suffixes=suffixes)
+    def selected(self, words: Sequence[bytes]) -> list[Candidate]:
+        """Return those of the given files that hold a word. See ``Checkout``."""
+        return DirectoryCheckout(self.root, tracked=self._paths).candidates(words)
 
     def packages(self) -> list[str]:
         """Return the folders of ``verl`` packages, at the root or around the given files: no walk of the tree."""
         found = {"verl"} if self.has_file("verl/__init__.py") else set()
         for path in self._paths:
-            parts = path.split("/")
+            parts = to_text(path).split("/")
             folders = ("/".join(parts[: i + 1]) for i, part in enumerate(parts[:-1]) if part == "verl")
             found.update(folder for folder in folders if self.has_file(f"{folder}/__init__.py"))
-        return sorted(found)
+        return sorted(found, key=lambda folder: (folder.count("/"), folder))
+
+    @cached_property
+    def _files(self) -> list[bytes]:
+        """Return what else there is: in a work tree what git knows, whatever lies about beside it."""
+        if not (self.root / ".git").exists():
+            return DirectoryCheckout(self.root)._files
+        return DirectoryCheckout(self.root, tracked=_tracked(self.root))._files
+
+
+def select(paths: Sequence[Path]) -> dict[Path, list[str]]:
+    """Return the files that paths mean, by the root of their checkout. A folder means what git tracks in it.
+
+    Raises:
+        CheckoutError: a path does not exist, or a folder cannot be read.
+    """
+    found: dict[Path, list[str]] = {}
+    for path in paths:
+        if not os.path.lexists(path):
+            raise CheckoutError(f"{show(str(path))} does not exist")
+        root, name = locate(path)
+        found.setdefault(root, []).extend(files_in(root, name) if _is_folder(path) else [name])
+    return found
+
+
+def files_in(root: Path, folder: str = "") -> list[str]:
+    """Return the files of a checkout in a folder of it: those that git tracks, all where there is no git."""
+    prefix = "" if folder in ("", ".") else folder + "/"
+    if (root / ".git").exists():
+        return [to_text(path) for path in _tracked(root, to_bytes(prefix))]
+    return [to_text(path) for path in DirectoryCheckout(root, prefix)._files]
+
+
+def locate(path: Path) -> tuple[Path, str]:
+    """Return the root of the checkout around a path, and the path in it. A final symlink is not followed."""
+    if _is_folder(path):
+        real = path.resolve()
+        root = root_of(real)
+        return root, relative_to(root, real)
+    real = path.parent.resolve() / path.name
+    root = root_of(real)
+    return root, relative_to(root, real)
 
 
 def root_of(path: Path) -> Path:
-    """Return the top of the work tree around a path, found without git; the path's own folder outside of one."""
+    """Return the root of the checkout around a path, found without git.
+
+    Without any sign of one (a repository whose ``.git`` is elsewhere) it is the current folder, where hooks run,
+    or else the path's own.
+    """
     start = path if path.is_dir() else path.parent
-    for folder in (start, *start.parents):
-        if (folder / ".git").exists():
-            return folder
-    return start
+    folders = (start, *start.parents)
+    for sign in _SIGNS:
+        for folder in folders:
+            if os.path.lexists(folder / sign):
+                return folder
+    here = Path.cwd()
+    return here if here in folders else start
 
 
 def relative_to(root: Path, path: Path) -> str:
     """Return a path below ``root`` with forward slashes; symlinks in it are not followed."""
-    return os.path.relpath(os.path.abspath(path), root).replace(os.sep, "/")  # noqa: PTH100 (resolve follows symlinks)
+    return to_text(os.fsencode(os.path.relpath(os.path.abspath(path), root).replace(os.sep, "/")))  # noqa: PTH100
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _tracked(root: Path, prefix: bytes = b"") -> list[bytes]:
+    """Return the paths that git tracks below a folder, new ones that are only staged included."""
+    from verl_legacy_patch.checkout import gitio
+
+    where: list[str | bytes] = [b":(top,literal)" + prefix] if prefix else []
+    listed = gitio.read(["ls-files", "-z", "--", *where], root)
+    return sorted(set(listed.split(b"\0")[:-1]))

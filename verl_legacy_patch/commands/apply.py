@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from verl_legacy_patch.commands import Refused
-from verl_legacy_patch.commands.options import codemod_options, config_option, read_run, target_options
+from verl_legacy_patch.commands.options import (
+    codemod_options,
+    config_option,
+    read_run,
+    report_option,
+    target_options,
+)
 from verl_legacy_patch.commands.output import say
 from verl_legacy_patch.commands.showing import View, show_plan
 from verl_legacy_patch.commands.writing import branch_name, destination, write
@@ -20,8 +26,6 @@ from verl_legacy_patch.commands.writing import branch_name, destination, write
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.plan import Plan, Progress
-
-BRANCH = "verl-patch/{dtype}-{attn}"
 
 
 @click.command("apply")
@@ -42,6 +46,7 @@ BRANCH = "verl-patch/{dtype}-{attn}"
 @click.option("--stat", is_flag=True, help="With --dry-run: the places per file instead of the patch.")
 @click.option("--summary", is_flag=True, help="With --dry-run: the summary alone.")
 @click.option("-U", "--unified", type=click.IntRange(0), default=3, help="Lines around each change in the patch.")
+@report_option
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the patch.")
 def command(
     checkout: Path,
@@ -51,7 +56,7 @@ def command(
     attn: str | None,
     select: str | None,
     ignore: str | None,
-    safe_only: bool,
+    safe_only: bool | None,
     show_config: bool,
     branch: str | None,
     base: str | None,
@@ -65,6 +70,7 @@ def command(
     stat: bool,
     summary: bool,
     unified: int,
+    report: Path | None,
     color: str,
 ) -> None:
     """Rewrite the verl CHECKOUT (a folder; the current one by default) on a new git branch and switch to it.
@@ -73,6 +79,7 @@ def command(
     stdout, everything else to stderr.
     """
     from verl_legacy_patch.checkout import CheckoutError, open_checkout, verl_version
+    from verl_legacy_patch.commands.reporting import reported
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.report import About
 
@@ -88,7 +95,6 @@ def command(
         if show_config:
             run.show()
             return
-        name = BRANCH.format(dtype=run.target.dtype, attn=run.target.attn)
         about = About(str(checkout), verl_version(opened), opened.base, branch_name(opened))
         with _progress() as progress:
             plan = make_plan(opened, run.codemods, run.target, jobs=jobs, progress=progress, within=run.scope)
@@ -99,10 +105,11 @@ def command(
             plan = review_plan(plan)
         where = None
         if plan.changes and not dry_run:  # else there is nothing that could be refused
-            where = destination(plan, opened, run.config.branch, name, switch=not no_switch, in_place=in_place)
-        after = write(plan, about, opened, where, per_codemod=commit_per_codemod) if where else []
+            where = destination(plan, opened, branch, run.branch(), switch=not no_switch, in_place=in_place)
+        with reported(report, plan, opened, info=about):
+            after = write(plan, about, opened, where, per_codemod=commit_per_codemod) if where else []
         if dry_run:
-            after = _closing(opened, plan, name if run.config.branch is None else run.config.branch, in_place=in_place)
+            after = _closing(opened, plan, run.branch(), in_place=in_place)
         part = "summary" if summary or not dry_run else "stat" if stat else "patch"
         show_plan(plan, about, View(output, color, unified, part))
         say(after)

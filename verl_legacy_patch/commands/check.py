@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING
 import click
 
 from verl_legacy_patch.commands import Refused
-from verl_legacy_patch.commands.options import codemod_options, config_option, read_run, target_options
+from verl_legacy_patch.commands.options import (
+    codemod_options,
+    config_option,
+    read_run,
+    report_option,
+    target_options,
+)
 
 if TYPE_CHECKING:
-    from verl_legacy_patch.checkout.base import Checkout
+    from verl_legacy_patch.checkout.selection import SelectedFiles
     from verl_legacy_patch.commands.options import Run
+    from verl_legacy_patch.formats import Note
     from verl_legacy_patch.plan import Plan
+    from verl_legacy_patch.setting import Site
 
 
 @click.command("check")
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     default="text",
     help="How to print the sites.",
 )
+@report_option
 def command(
     paths: tuple[Path, ...],
     fix: bool,
@@ -39,9 +48,10 @@ def command(
     attn: str | None,
     select: str | None,
     ignore: str | None,
-    safe_only: bool,
+    safe_only: bool | None,
     show_config: bool,
     output: str,
+    report: Path | None,
 ) -> int:
     """Print one line for each site that is left in the files PATHS, and exit with 1 when there is one.
 
@@ -54,83 +64,107 @@ def command(
     said = {"gpu": gpu, "dtype": dtype, "attn": attn, "select": select, "ignore": ignore, "safe_only": safe_only}
     found = False
     try:
-        for root, checkout in _checkouts(paths):
-            run = read_run(root, said)
+        checkouts = _checkouts(paths)
+        if len(checkouts) > 1 and (output in ("json", "sarif") or report):
+            roots = ", ".join(str(checkout.root) for checkout in checkouts)
+            raise click.UsageError(f"the paths are in {len(checkouts)} checkouts ({roots}): one at a time for a report")
+        for checkout in checkouts:
+            run = read_run(checkout.root, said)
             if show_config:
                 run.show()
-                continue
-            found = _check(checkout, run, output, fix) or found
+            else:
+                found = _check(checkout, run, output, report, fix) or found
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
     return 1 if found else 0
 
 
-def _checkouts(paths: tuple[Path, ...]) -> Iterator[tuple[Path, Checkout]]:
-    """Yield each work tree that holds some of the paths, restricted to those."""
-    from verl_legacy_patch.checkout.selection import SelectedFiles, relative_to, root_of
+def _checkouts(paths: tuple[Path, ...]) -> list[SelectedFiles]:
+    """Return each checkout that holds some of the paths, restricted to those."""
+    from verl_legacy_patch.checkout.selection import SelectedFiles, files_in, root_of, select
 
-    files: dict[Path, list[str]] = {}
-    for path in paths:
-        if not path.exists() and not path.is_symlink():
-            raise click.BadParameter(f"{path} does not exist", param_hint="PATHS")
-        if path.is_dir():
-            yield root_of(path.resolve()), _folder(path)
-        else:
-            root = root_of(path.absolute())
-            files.setdefault(root, []).append(relative_to(root, path))
-    for root, names in files.items():
-        yield root, SelectedFiles(root, names)
-    if not paths:
-        yield root_of(Path.cwd()), _folder(root_of(Path.cwd()))
+    if paths:
+        return [SelectedFiles(root, names) for root, names in select(paths).items()]
+    root = root_of(Path.cwd())
+    whole = SelectedFiles(root, files_in(root))
+    whole.recognise()
+    return [whole]
 
 
-def _folder(path: Path) -> Checkout:
-    from verl_legacy_patch.checkout import open_checkout
-
-    return open_checkout(path, in_place=True)
-
-
-def _check(checkout: Checkout, run: Run, output: str, fix: bool) -> bool:
-    """Check one work tree and return whether a site is left, or was until now."""
+def _check(checkout: SelectedFiles, run: Run, output: str, report: Path | None, fix: bool) -> bool:
+    """Check one checkout and return whether a site is left, or was until now."""
+    from verl_legacy_patch.commands.output import say
+    from verl_legacy_patch.commands.reporting import reported
     from verl_legacy_patch.plan import make_plan
 
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
-    for problem in plan.problems:
-        click.echo(f"Error: {problem}", err=True)
-    if plan.problems:
-        raise Refused(f"{len(plan.problems)} of the files could not be checked; nothing is written", 4)
-    _print(plan, output)
-    for path, line in plan.unused_suppressions:
-        click.echo(f"{path}:{line}: this 'verl-patch: keep' keeps nothing, remove it", err=True)
-    if fix and plan.changes:
-        _fix(checkout, plan)
+    notes = list(_notes(plan, run)) if plan.unused_suppressions else []
+    with reported(report, plan, checkout, notes):
+        if plan.sites or notes or output in ("json", "sarif"):
+            _print(plan, checkout, notes, output)
+        say(f"Error: {problem}" for problem in plan.problems)
+        if plan.problems:
+            raise Refused(f"{len(plan.problems)} of the files could not be checked; nothing is written", 4)
+        if fix and plan.changes:
+            _fix(checkout, plan)
+        elif plan.changes and output == "text":
+            say([_total(plan)])
     return bool(plan.changes)
 
 
-def _print(plan: Plan, output: str) -> None:
+def _notes(plan: Plan, run: Run) -> Iterator[Note]:
+    """Yield what there is to say about comments that keep nothing."""
+    from verl_legacy_patch.codemod import discover
+    from verl_legacy_patch.formats import Note
+    from verl_legacy_patch.suppression import complaint
+
+    active = {codemod.name for codemod in plan.codemods}
+    for path, row in plan.unused_suppressions:
+        if text := complaint(row, active, discover(), all_ran=not run.chosen_here):
+            yield Note(path, row.line, text)
+
+
+def _print(plan: Plan, checkout: SelectedFiles, notes: list[Note], output: str) -> None:
     from verl_legacy_patch import formats
+    from verl_legacy_patch.commands.output import emit, emit_json, say
 
-    if output in ("json", "sarif"):
-        import json
+    left: list[Site] = plan.rewritten()
+    rows: list[Site | Note] = [*left, *notes]
+    if output == "json":
+        from verl_legacy_patch.commands.reporting import about
+        from verl_legacy_patch.report import as_json
 
-        from verl_legacy_patch.report import About, as_json
+        unused = [note._asdict() for note in notes]
+        emit_json({**as_json(plan, about(checkout)), "unused_suppressions": unused})
+    elif output == "sarif":
+        emit_json(formats.sarif(left, plan.codemods, notes))
+    elif output == "github":
+        shown = formats.from_workspace(checkout.root)
+        emit(f"{formats.github(each, shown)}\n".encode("utf-8", "replace") for each in rows)
+    else:
+        shown = formats.from_here(checkout.root)
+        emit(f"{formats.line(site, shown)}\n".encode("utf-8", "replace") for site in left)
+        say(formats.line(note, shown) for note in notes)
 
-        data = (
-            formats.sarif(plan.rewritten(), plan.codemods)
-            if output == "sarif"
-            else as_json(plan, About("", None, None))
-        )
-        click.echo(json.dumps(data, ensure_ascii=False))
-        return
-    show = formats.github if output == "github" else formats.line
-    for site in plan.rewritten():
-        click.echo(show(site))
+
+def _fix(checkout: SelectedFiles, plan: Plan) -> None:
+    from verl_legacy_patch.branch.inplace import write_in_place
+    from verl_legacy_patch.checkout.gitio import show
+    from verl_legacy_patch.commands.output import say
+    from verl_legacy_patch.commands.writing import changes_of
+
+    write_in_place(checkout.root, changes_of(plan))
+    for change in plan.changes:
+        path = show(change.path)
+        new = change.before is None
+        say([f"added {path}, which the rewritten code imports: git add {path}" if new else f"rewrote {path}"])
 
 
-def _fix(checkout: Checkout, plan: Plan) -> None:
-    from verl_legacy_patch.branch.inplace import Change, write_in_place
+def _total(plan: Plan) -> str:
+    from verl_legacy_patch.summary import number
 
-    changes = [Change(c.path, c.after, c.mode, c.status == "added") for c in plan.changes]
-    write_in_place(checkout.root, changes)
-    for change in changes:
-        click.echo(f"{'added' if change.added else 'rewrote'} {change.path}", err=True)
+    places, files = (
+        number(len(plan.rewritten()), "place"),
+        number(len({each.path for each in plan.rewritten()}), "file"),
+    )
+    return f"{places} left in {files}; rewrite on disk: verl-patch check --fix, with a commit: verl-patch apply"

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from verl_legacy_patch.codemod import Codemod
-    from verl_legacy_patch.config import Config
+    from verl_legacy_patch.config import Config, Source
     from verl_legacy_patch.scope import Scope
     from verl_legacy_patch.target import Target
 
@@ -40,7 +40,11 @@ def target_options(function: Function) -> Function:
 def codemod_options(function: Function) -> Function:
     """Add --select, --ignore and --safe-only."""
     for option in (
-        click.option("--safe-only", is_flag=True, help="Leave out the codemods whose result a person should review."),
+        click.option(
+            "--safe-only/--no-safe-only",
+            default=None,
+            help="Leave out the codemods whose result a person should review.",
+        ),
         click.option("--ignore", metavar="NAMES", help="Codemods to leave out, separated by commas."),
         click.option("--select", metavar="NAMES", help="Codemods to run, separated by commas. [default: all]"),
     ):
@@ -54,6 +58,22 @@ def config_option(function: Function) -> Function:
     return click.option("--show-config", is_flag=True, help=text)(function)
 
 
+REPORTS = (".html", ".json", ".md", ".patch", ".diff", ".sarif", ".txt")
+
+
+def report_option(function: Function) -> Function:
+    """Add --report."""
+
+    def known(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+        if value is not None and value.suffix.lower() not in REPORTS:
+            raise click.BadParameter(f"{value} does not end in one of: {' '.join(REPORTS)}")
+        return value
+
+    text = f"Write the whole result to a file, as its suffix says ({' '.join(REPORTS)})."
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option("--report", metavar="FILE", type=kind, callback=known, help=text)(function)
+
+
 def read_target(gpu: str | None, dtype: str | None, attn: str | None) -> Target:
     """Return the target that the options ask for; a wrong GPU is a usage error."""
     from verl_legacy_patch.target import TargetError, make_target
@@ -65,20 +85,38 @@ def read_target(gpu: str | None, dtype: str | None, attn: str | None) -> Target:
 
 
 class Run(NamedTuple):
-    """What a command runs with: the configuration file and the command line, read and checked."""
+    """What a command runs with: the configuration file and the command line, read and checked.
+
+    Attributes:
+        config: what is in force.
+        said: what the command line gave of it, by name.
+        source: the file that the rest stands in.
+    """
 
     config: Config
     said: Mapping[str, Any]
-    file: Path | None
+    source: Source | None
     target: Target
     codemods: list[Codemod]
     scope: Scope
+
+    @property
+    def chosen_here(self) -> bool:
+        """Whether the command line chose among the codemods: others may run at other times."""
+        return not self.said.keys().isdisjoint(("select", "ignore", "safe_only"))
+
+    def branch(self) -> str:
+        """Return the branch that a patch goes to."""
+        default = f"verl-patch/{self.target.dtype}-{self.target.attn}"
+        return default if self.config.branch is None else self.config.branch
 
     def show(self) -> None:
         """Print the configuration."""
         from verl_legacy_patch.config import show
 
-        for line in show(self.config, self.said, self.file):
+        gpu = self.config.gpu or str(self.target.capability)
+        filled = self.config._replace(gpu=gpu, dtype=self.target.dtype, attn=self.target.attn, branch=self.branch())
+        for line in show(filled, self.said, self.source):
             click.echo(line)
 
 
@@ -93,15 +131,16 @@ def read_run(root: Path, said: Mapping[str, Any]) -> Run:
     from verl_legacy_patch.scope import Scope
     from verl_legacy_patch.target import TargetError, make_target
 
-    lists = {key: _split(said[key]) for key in ("select", "ignore") if said.get(key) is not None}
-    spoken = {**said, **lists}
+    spoken = {key: value for key, value in said.items() if value is not None}
+    spoken |= {key: _split(spoken[key]) for key in ("select", "ignore") if key in spoken}
     try:
-        config, file = load(root)
+        config, source = load(root)
         config = merge(config, spoken)
         target = make_target(config.gpu, config.dtype, config.attn)
     except (ConfigError, TargetError) as error:
         raise click.UsageError(str(error)) from None
-    return Run(config, spoken, file, target, _codemods(config, file), Scope(config.exclude, config.include))
+    codemods = _codemods(config, source.path if source else None)
+    return Run(config, spoken, source, target, codemods, Scope(config.exclude, config.include))
 
 
 def read_codemods(select: str | None, ignore: str | None, safe_only: bool) -> list[Codemod]:
@@ -115,6 +154,8 @@ def read_codemods(select: str | None, ignore: str | None, safe_only: bool) -> li
 def _codemods(config: Config, file: Path | None) -> list[Codemod]:
     from verl_legacy_patch.codemod import discover
 
+    if config.select == ():
+        raise click.UsageError("select names no codemod; leave it out to run all")
     known = discover()
     for names in (config.select or (), config.ignore, config.keys):
         _known(names, known, file)

@@ -29,7 +29,7 @@ def command(checkout: Path) -> None:
         )
         for line in _history(opened):
             click.echo(line)
-        click.echo(f"target:   {run.target}" + (f" ({run.file})" if run.file else ""))
+        click.echo(f"target:   {run.target}" + (f" ({run.source.path})" if run.source else ""))
         plan = make_plan(opened, run.codemods, run.target, within=run.scope)
     except CheckoutError as error:
         raise Refused(str(error), 3) from None

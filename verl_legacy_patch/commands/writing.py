@@ -59,7 +59,7 @@ def destination(
         refuse_dirty(checkout)
         return Destination(current, goes_on=True)
     name = default if asked is None else asked
-    preflight(checkout, name, switch=switch, changes=_changes(plan))
+    preflight(checkout, name, switch=switch, changes=changes_of(plan))
     return Destination(name, switch)
 
 
@@ -80,7 +80,7 @@ def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, p
     from verl_legacy_patch.checkout import GitCheckout
 
     if not isinstance(checkout, GitCheckout):
-        write_in_place(checkout.root, _changes(plan))
+        write_in_place(checkout.root, changes_of(plan))
         lines = ["", "The files on disk are rewritten; there is no git commit to go back to."]
         return [*lines, f"  look:  {_git(about.path)} diff"] if (checkout.root / ".git").exists() else lines
     from verl_legacy_patch.branch import current_branch
@@ -97,7 +97,8 @@ def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, p
     return _next_steps(about.path, before, where)
 
 
-def _changes(plan: Plan) -> list[Change]:
+def changes_of(plan: Plan) -> list[Change]:
+    """Return what a plan writes."""
     from verl_legacy_patch.branch.inplace import Change
 
     return [Change(c.path, c.after, c.mode, c.status == "added", c.before) for c in plan.changes]
@@ -109,10 +110,10 @@ def _commit(plan: Plan, about: About, checkout: GitCheckout, per_codemod: bool) 
     from verl_legacy_patch.summary import commit_message
 
     if not per_codemod:
-        return commit_tree(checkout, _changes(plan), commit_message(plan, about))
+        return commit_tree(checkout, changes_of(plan), commit_message(plan, about))
     parent = checkout.base
     for part in _parts(plan):
-        parent = commit_tree(checkout, _changes(part), commit_message(part, about), parent=parent)
+        parent = commit_tree(checkout, changes_of(part), commit_message(part, about), parent=parent)
     assert parent is not None
     return parent
 
