@@ -46,7 +46,9 @@ class Attention(Codemod):
         """Rewrite a chosen flash attention; keep, with the reason, one that is only named."""
         if setting.key in SWITCHES and setting.value.lower() == "true":
             return self.rewrite(setting, "False" if setting.value[0] == "T" else "false")
-        named, key = FLASH.fullmatch(setting.value), KEY.search(setting.key) or setting.key.lower() in self.extra_keys
+        # {"text_config": …, "vision_config": …} under the key gives each part of a model its own
+        key = any(map(KEY.search, setting.path[-2:])) or setting.key.lower() in self.extra_keys
+        named = FLASH.fullmatch(setting.value)
         if setting.code or not (named or (key and SPELLINGS.fullmatch(setting.value))):
             return None
         if setting.names and setting.names != "a dictionary key":

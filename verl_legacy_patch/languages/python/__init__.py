@@ -206,13 +206,14 @@ def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[S
     if isinstance(node, cst.ClassDef):
         inside = replace(context, classes=(*context.classes, node.name.value))
     elif isinstance(node, cst.FunctionDef):
-        inside = replace(context, functions=(*context.functions, node.name.value), guarded=False)
+        inside = replace(context, functions=(*context.functions, node.name.value), guarded=False, fallback=False)
     elif isinstance(node, (cst.If, cst.While)):
         inside = replace(context, tests=(*context.tests, code(node.test)))
     elif isinstance(node, cst.MatchCase):
         inside = replace(context, tests=(*context.tests, code(node.pattern)))
     elif isinstance(node, (cst.Try, cst.TryStar)) and any(code(handler.body) != "pass" for handler in node.handlers):
-        inside = replace(context, guarded=True)
+        fallback = context.fallback or any(map(_goes_on, node.handlers))
+        inside = replace(context, guarded=True, fallback=fallback)
     if isinstance(node, cst.Match):
         yield node.cases, context
         return
@@ -228,3 +229,10 @@ def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[S
             around = replace(context, otherwise=(*context.otherwise, code(node.test)))
         if part:
             yield part if isinstance(part, (list, tuple)) else [part], around
+
+
+def _goes_on(handler: Any) -> bool:
+    """Return whether a handler does more than pass, raise or print."""
+    lines = handler.body.body
+    small = [part for line in lines for part in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])]
+    return not all(isinstance(part, (cst.Pass, cst.Raise, cst.Expr)) for part in small)

@@ -90,6 +90,8 @@ def arguments(node: cst.Call, slot: Slot, statement: Statement) -> Iterator[tupl
             inner = replace(base.at("declared default", *slot.path), allowed=allowed)
         else:
             inner = _positional(base, name, position, arg.star == "*")
+            if isinstance(node.func, cst.Name) and name == "type":  # type(torch.bfloat16), not x.type(torch.bfloat16)
+                inner = inner.naming(why.TEST)
         flag = ""
         if text and _FLAG.match(text) and name not in _OPTIONS and name not in _FIELDS and not keyword:
             flag = text.lstrip("-").replace("-", "_")

@@ -35,6 +35,8 @@ class Context:
         tests: source of the tests (``if``, ``elif``, ``case`` patterns) under which the statement runs.
         otherwise: source of the tests whose ``else`` branch holds the statement.
         guarded: whether a ``try`` is around it with a handler that does something.
+        fallback: whether such a handler goes on without the statement: it binds names or returns. One that only
+            passes, raises or prints leaves the names unbound.
     """
 
     classes: tuple[str, ...] = ()
@@ -42,6 +44,7 @@ class Context:
     tests: tuple[str, ...] = ()
     otherwise: tuple[str, ...] = ()
     guarded: bool = False
+    fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,7 @@ class _Finder:
         if isinstance(node, ast.ClassDef):
             return replace(context, classes=(*context.classes, node.name))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return replace(context, functions=(*context.functions, node.name), guarded=False)
+            return replace(context, functions=(*context.functions, node.name), guarded=False, fallback=False)
         if isinstance(node, (ast.If, ast.While)):
             test = self._text(node.test)
             if block == "body":
@@ -228,7 +231,8 @@ class _Finder:
         if isinstance(node, ast.match_case):
             return replace(context, tests=(*context.tests, self._text(node.pattern)))
         if type(node).__name__ in ("Try", "TryStar") and block == "body" and any(map(_handles, node.handlers)):
-            return replace(context, guarded=True)
+            fallback = context.fallback or any(map(_goes_on, node.handlers))
+            return replace(context, guarded=True, fallback=fallback)
         return context
 
     def _text(self, node: Any) -> str:
@@ -245,3 +249,7 @@ class _Finder:
 def _handles(handler: ast.ExceptHandler) -> bool:
     """Return whether a handler does something; ``except ImportError: pass`` leaves the names unbound."""
     return not all(isinstance(node, ast.Pass) for node in handler.body)
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    return not all(isinstance(node, (ast.Pass, ast.Raise, ast.Expr)) for node in handler.body)
