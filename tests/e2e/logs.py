@@ -21,7 +21,7 @@ REPORTED = {
 
 _STEP = re.compile(r"\bstep:(\d+) - (.*)")
 _PAIR = re.compile(r"(\S+?):(?:np\.\w+\()?([-+.\deE]+|nan|inf|-inf)\)?(?:\s|$)")
-_ERROR = re.compile(r"^(?:.*?\s)?((?:\w+\.)*\w*(?:Error|Exception)(?:\(\w+\))?: .+)$", re.MULTILINE)
+_ERROR = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception)(?:\(\w+\))?: .+)")
 
 
 @dataclass
