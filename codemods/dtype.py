@@ -91,8 +91,10 @@ class Dtype(Codemod):
         return self.rewrite(setting, prefix + SPELLINGS[word][target.dtype])
 
     def _odd(self, setting: Setting) -> Edit | None:
-        """Report a dtype key with a value that holds the word but is no dtype name."""
-        if is_dtype_key(setting.key) and re.search(r"bf(?:loat)?16", setting.value.lower()) and not setting.code:
+        """Report a dtype key with a value that holds the word but is no dtype name (``precision: bf16-mixed``)."""
+        key = setting.key.lower()
+        asked = is_dtype_key(key) or "precision" in key
+        if asked and not setting.code and re.search(r"bf(?:loat)?16", setting.value.lower()):
             return self.keep(setting, setting.names) if setting.names else self.report(setting, "no known dtype name")
         return None
 

@@ -1,7 +1,7 @@
 """Do not pick up flash-attn's Triton cross-entropy.
 
 What it does: the import of flash_attn.ops.triton.cross_entropy, which stands in a try block with a fallback, is
-replaced by an ImportError, so that the fallback is taken on every machine.
+replaced by the error that a missing flash-attn raises, so that the fallback is taken on every machine.
 
 Why: the kernel is chosen whenever flash-attn happens to be installed, even where none of its kernels can run.
 Triton needs compute capability 7.0, and flash-attn 8.0.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from verl_legacy_patch.languages.python import Statement
 
 MODULE = "flash_attn.ops.triton.cross_entropy"
-FALLBACK = 'raise ImportError("the Triton cross-entropy of flash-attn needs compute capability 8.0")'
+FALLBACK = 'raise ModuleNotFoundError("the Triton cross-entropy of flash-attn needs compute capability 8.0")'
 
 
 class FlashAttnCrossEntropy(Codemod):
@@ -47,7 +47,7 @@ class FlashAttnCrossEntropy(Codemod):
             if dotted(node.module) != MODULE:
                 continue
             span = statement.span_of(node)
-            if statement.context.guarded:
+            if statement.context.fallback:
                 yield Edit(span, self.name, "rewrite", FALLBACK, "", self.grade)
             else:
                 yield Edit(span, self.name, "report", None, "unguarded: there is no fallback to take", self.grade)

@@ -6,8 +6,9 @@ verl-patch adds to the checkout. Its four functions do the same index arithmetic
 Why: flash-attn cannot be built or loaded on these cards, but verl imports it when the actor, the critic or the SFT
 trainer is imported, also with packing off: "ModuleNotFoundError: No module named 'flash_attn'".
 
-What it leaves alone: imports with a fallback of their own (try/except), the NPU branch, and Megatron. Imports of
-flash-attn's attention kernels are reported unless a test for them is around.
+What it leaves alone: imports with a fallback of their own (a handler that binds the names or another flag; one that
+only passes, raises or prints is none), the NPU branch, and Megatron. Imports of flash-attn's attention kernels are
+reported unless a test for them is around.
 
 Source: https://github.com/Dao-AILab/flash-attention/blob/main/flash_attn/bert_padding.py
 """
@@ -49,7 +50,7 @@ class FlashAttnImport(Codemod):
         for node in found:
             module = dotted(node.module) if isinstance(node, cst.ImportFrom) else statement.text(node.names[0])
             reason = next(filter(None, map(backend, statement.context.tests)), "")
-            if statement.context.guarded:
+            if statement.context.fallback:
                 reason = "guarded: a fallback follows"
             elif any("flash" in test for test in tests):
                 reason = "guarded: only imported where flash-attn is there"

@@ -6,11 +6,13 @@ torch.compile(f, ...) becomes f, and a @torch.compile decorator goes.
 Why: torch.compile generates Triton code for the GPU, and Triton needs compute capability 7.0: "Found Tesla P40
 which is too old to be supported by the triton GPU compiler, which is used as the backend".
 
-What it leaves alone: calls that a switch already guards (a condition around them, disable=...).
+What it leaves alone: calls that a switch already guards (a condition around them that asks for compilation or for
+the hardware, disable=...).
 
 Source: https://github.com/pytorch/pytorch/blob/main/torch/_inductor/scheduler.py
 """
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from verl_legacy_patch.languages.python import Statement
+
+
+#: Asks whether torch is new enough, not whether to compile.
+_PRESENT = re.compile(r"hasattr\(\s*torch\s*,\s*[\"']compile[\"']\s*\)")
 
 
 class TorchCompile(SwitchCodemod):
@@ -49,9 +55,11 @@ class TorchCompile(SwitchCodemod):
             outer: cst.CSTNode = call or node
             around = [*parents, node]
             decorator = next((parent for parent in parents if isinstance(parent, cst.Decorator)), None)
-            gated = any(isinstance(parent, (cst.IfExp, cst.BooleanOperation)) for parent in around)
-            if gated or statement.context.tests or (call is not None and keyword(call, "disable") is not None):
-                yield self._row(statement, outer, "keep", "a condition around it decides")
+            asked = [*statement.context.tests, *statement.context.otherwise]
+            asked += [statement.text(parent.test) for parent in around if isinstance(parent, cst.IfExp)]
+            asked += [statement.text(parent.left) for parent in around if isinstance(parent, cst.BooleanOperation)]
+            if any(map(_asks, asked)) or (call is not None and keyword(call, "disable") is not None):
+                yield self._row(statement, outer, "keep", "a switch or the hardware decides")
             elif decorator is not None and decorator.decorator is outer:
                 yield Edit(
                     _whole_lines(statement, decorator),
@@ -69,6 +77,13 @@ class TorchCompile(SwitchCodemod):
 
     def _row(self, statement: "Statement", node: "cst.CSTNode", action: "Action", reason: str) -> Edit:
         return Edit(statement.span_of(node), self.name, action, None, reason, self.grade)
+
+
+def _asks(test: str) -> bool:
+    """Return whether a test decides about compilation: by a switch for it, or by the hardware."""
+    from verl_legacy_patch.languages.python.reasons import gate
+
+    return gate(test) or re.search(r"compil", _PRESENT.sub("", test), re.IGNORECASE) is not None
 
 
 def _whole_lines(statement: "Statement", decorator: "cst.CSTNode") -> Span:
