@@ -7,13 +7,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import libcst as cst
-from libcst.metadata.span_provider import CodeSpan, SpanProvidingCodegenState, byte_length_in_utf8
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.languages.python.context import Body, Context, Located, Source, find_body, locate, parse
+from verl_legacy_patch.languages.python.context import (
+    Body,
+    Context,
+    Located,
+    Source,
+    find_body,
+    locate,
+    parse_around,
+    read,
+)
+from verl_legacy_patch.languages.python.spans import Spans, spans_of
 from verl_legacy_patch.setting import Setting, Span
 
-_SIMPLE_PREFIX = "if 1:\n"
+#: What makes a lone part of a statement a statement.
+_PREFIXES = {"match_case": "match _:\n ", "ExceptHandler": "try: pass\n"}
 
 
 @dataclass(frozen=True)
@@ -31,13 +41,13 @@ class Statement:
     hits: Sequence[Span]
     source: Source
     span: Span
-    _spans: dict[cst.CSTNode, CodeSpan] = field(repr=False)
+    _spans: Spans = field(repr=False)
     _shift: int = 0
 
     def span_of(self, node: cst.CSTNode) -> Span:
         """Return the bytes on disk of a node of this statement, without the whitespace around it."""
-        code = self._spans[node]
-        return self.source.raw_span(Span(code.start + self._shift, code.start + code.length + self._shift))
+        start, end = self._spans[id(node)]
+        return self.source.raw_span(Span(start + self._shift, end + self._shift))
 
     def is_hit(self, node: cst.CSTNode) -> bool:
         """Return whether a trigger matched inside ``node``."""
@@ -68,14 +78,14 @@ def statements(raw: bytes, hits: Sequence[Span], only: Sequence[Span] | None = N
     hits = [hit for hit in hits if not _in_comment_line(raw, hit)]
     if not hits:
         return
-    source = Source(raw)
+    source = read(raw)
     inside = [source.utf8_span(hit) for hit in hits]
+    touched = None if only is None else [source.utf8_span(span) for span in only]
     try:
-        tree = parse(source)
+        tree = parse_around(source, inside if touched is None else touched)
     except SourceError as error:
         yield from _whole_file(source, hits, error)
         return
-    touched = None if only is None else [source.utf8_span(span) for span in only]
     for place in locate(source, tree, inside):
         if touched is None or any(span.start <= place.span.end and span.end >= place.span.start for span in touched):
             yield _statement(source, place, hits)
@@ -95,15 +105,14 @@ def settings(raw: bytes, hits: Sequence[Span]) -> Iterator[Setting]:
 
 
 def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statement:
-    """Parse one statement on its own, under a dummy header that carries its indentation."""
+    """Parse one statement on its own; where it needs more to be complete, with a dummy before or after it."""
     text = source.utf8[place.span.start : place.span.end].decode()
     if text.startswith("elif"):
         text = "if  " + text[4:]
-    prefix = _SIMPLE_PREFIX + place.indent if place.indent else ""
-    if place.kind == "match_case":
-        prefix = f"{prefix}match _:\n{place.indent} " if place.indent else "match _:\n "
-    if place.kind == "ExceptHandler":
-        prefix += f"try: pass\n{place.indent}"
+    prefix = _PREFIXES.get(place.kind, "")
+    decorated = bool(place.indent) and text.startswith("@")
+    if decorated:
+        prefix = "if 1:\n" + place.indent
     suffix = _SUFFIXES.get(place.kind, "\n")
     try:
         module = cst.parse_module(prefix + text + suffix)
@@ -112,7 +121,7 @@ def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statemen
         raise SourceError(f"LibCST cannot parse this statement: {_first_line(error)}", line) from None
     shift = place.span.start - len(prefix.encode())
     node: Any = module.body[0]
-    if place.indent:
+    if decorated:  # the only statement of more lines than one may begin
         node = node.body.body[0]
     if place.kind == "match_case":
         node = node.cases[0]
@@ -120,7 +129,7 @@ def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statemen
         node = node.handlers[0]
     span = source.raw_span(place.span)
     mine = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
-    return Statement(node, place.context, mine, source, span, _spans(module), shift)
+    return Statement(node, place.context, mine, source, span, spans_of(module), shift)
 
 
 #: What makes a lone header a complete statement.
@@ -146,34 +155,13 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-class _Positions:
-    """Takes the positions that LibCST's code generator records (what its span provider does for a file)."""
-
-    def __init__(self) -> None:
-        self._computed: dict[cst.CSTNode, CodeSpan] = {}
-
-
-def _spans(module: cst.Module) -> dict[cst.CSTNode, CodeSpan]:
-    """Return the byte span of every node. A third of the cost of ``MetadataWrapper`` on a small module."""
-    positions: Any = _Positions()
-    state = SpanProvidingCodegenState(
-        default_indent=module.default_indent,
-        default_newline=module.default_newline,
-        provider=positions,
-        get_length=byte_length_in_utf8,
-    )
-    module._codegen(state)
-    computed: dict[cst.CSTNode, CodeSpan] = positions._computed
-    return computed
-
-
 def _whole_file(source: Source, hits: Sequence[Span], reason: SourceError) -> Iterator[Statement]:
     """Yield the statements of a file that only LibCST's grammar can read."""
     try:
         module = cst.parse_module(source.text)
     except (cst.ParserSyntaxError, RecursionError):
         raise reason from None
-    spans = _spans(module)
+    spans = spans_of(module)
     yield from _block(source, module.body, Context(), hits, spans, module)
 
 
@@ -182,12 +170,11 @@ def _block(
     body: Sequence[Any],
     context: Context,
     hits: Sequence[Span],
-    spans: dict[cst.CSTNode, CodeSpan],
+    spans: Spans,
     module: cst.Module,
 ) -> Iterator[Statement]:
     for node in body:
-        code = spans[node]
-        span = source.raw_span(Span(code.start, code.start + code.length))
+        span = source.raw_span(spans[id(node)])
         inside = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
         if not inside:
             continue

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.languages.python.context import Source, parse
+from verl_legacy_patch.languages.python.context import Source, check, parse, parse_around, read
 from verl_legacy_patch.setting import Edit, Span, moved
 
 
@@ -26,12 +26,25 @@ def difference(before: bytes, after: bytes, changes: Sequence[Edit]) -> str:
     Raises:
         SourceError: ``after`` cannot be parsed.
     """
-    was, now = Source(before), Source(after)
+    was, now = read(before), read(after)
+    old = [was.utf8_span(span) for span in sorted(edit.span for edit in changes)]
+    new = [now.utf8_span(span) for span in moved(changes)]
     try:
-        tree = parse(was)
+        check(now)
     except SourceError:
+        if own_error(before) is None:
+            raise
         return _libcst_only(now)
-    return _Comparison(was, now, sorted(edit.span for edit in changes), moved(changes)).nodes(tree, parse(now))
+    return _Comparison(was, now, old, new).nodes(parse_around(was, old), parse_around(now, new))
+
+
+def own_error(before: bytes) -> SourceError | None:
+    """Return why a file cannot be parsed, also where nobody looked; None for a sound one."""
+    try:
+        parse(read(before))
+    except SourceError as error:
+        return error
+    return None
 
 
 def _libcst_only(now: Source) -> str:
@@ -48,8 +61,7 @@ def _libcst_only(now: Source) -> str:
 class _Comparison:
     def __init__(self, was: Source, now: Source, old: Sequence[Span], new: Sequence[Span]) -> None:
         self._was, self._now = was, now
-        self._old = [was.utf8_span(span) for span in old]
-        self._new = [now.utf8_span(span) for span in new]
+        self._old, self._new = old, new
 
     def nodes(self, left: Any, right: Any) -> str:
         """Compare two nodes; statements and expressions without an edit inside are taken as the same."""

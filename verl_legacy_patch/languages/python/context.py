@@ -1,15 +1,16 @@
 """Where the interesting Python statements are, and what encloses them.
 
-The whole file goes through ``ast`` (parsed in C, cheap), which is only asked for positions: the statements that
-overlap a trigger, and the classes, functions, tests and ``try`` blocks around them. Rules look at those
-statements as LibCST nodes, one small parse each, because parsing whole files with LibCST costs twenty times as
-much. A file that the running interpreter's grammar cannot read is handed to LibCST whole.
+The file goes through ``ast`` (parsed in C, cheap), without the functions that hold no trigger. It is only asked for
+positions: the statements that overlap a trigger, and the classes, functions, tests and ``try`` blocks around them.
+Rules look at those statements as LibCST nodes, one small parse each, because parsing whole files with LibCST costs
+twenty times as much. A file that the running interpreter's grammar cannot read is handed to LibCST whole.
 """
 
 from __future__ import annotations
 
 import ast
 import codecs
+import symtable
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from itertools import accumulate
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.languages.python.skeleton import skeleton
 from verl_legacy_patch.setting import Span
 
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
@@ -126,6 +128,12 @@ class Source:
         return self._starts[self.line_of(offset) - 1]
 
 
+@lru_cache(maxsize=4)  # a rewrite and its checks read the same two files
+def read(raw: bytes) -> Source:
+    """Return the source of a file. See ``Source`` for the errors."""
+    return Source(raw)
+
+
 def parse(source: Source) -> ast.Module:
     """Parse a file with the interpreter's own grammar.
 
@@ -135,7 +143,29 @@ def parse(source: Source) -> ast.Module:
     return _parse(source.text)
 
 
-@lru_cache(maxsize=4)  # a rewrite and its checks read the same two texts
+def parse_around(source: Source, places: Sequence[Span]) -> ast.Module:
+    """Parse a file of which only the statements that touch ``places`` (spans of ``source.utf8``) matter.
+
+    Other functions and classes may be missing, so errors in them may be overlooked. See ``parse`` for those raised.
+    """
+    text = skeleton(source.utf8, places)
+    if text is not None:
+        try:
+            return _parse(text.decode())
+        except SourceError:
+            pass  # the whole file tells whether it is broken or was cut in a wrong place
+    return parse(source)
+
+
+def check(source: Source) -> None:
+    """Read a whole file without building its tree, at half the cost of ``parse``, which see for the errors."""
+    try:
+        symtable.symtable(source.text, "<file>", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        parse(source)  # what is no error of the grammar (a nonlocal at the top) is none of ours
+
+
+@lru_cache(maxsize=4)
 def _parse(text: str) -> ast.Module:
     try:
         return ast.parse(text)
@@ -208,7 +238,8 @@ class _Finder:
     def _node(self, node: Any, span: Span, hits: list[Span], context: Context) -> None:
         children = getattr(node, "body", None) or getattr(node, "cases", None)
         if not children:
-            self._emit(node, span, context)
+            if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):  # a docstring sets nothing
+                self._emit(node, span, context)
             return
         first = self.span(children[0]).start
         if "Try" not in type(node).__name__ and any(hit.start < first for hit in hits):

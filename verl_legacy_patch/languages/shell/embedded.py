@@ -113,7 +113,8 @@ class Heredoc:
     def __init__(self, outer: Sequence[Node], body: Node, source: bytes) -> None:
         self.source = source
         redirect = outer[-1]
-        start = next(child for child in redirect.children if child.type == "heredoc_start")
+        first = redirect.children[0]  # where the grammar found no name to end at
+        start = next((child for child in redirect.children if child.type == "heredoc_start"), first)
         operator = source_text(redirect.children[0], source)
         if operator not in (b"<<", b"<<-"):
             operator = b"<<-" if b"<<-" in source[redirect.start_byte : start.start_byte] else b"<<"

@@ -1,0 +1,109 @@
+"""Cutting functions out of a file must never change what is said about the statements that stay."""
+
+import ast
+import random
+from pathlib import Path
+
+import pytest
+
+from verl_legacy_patch.languages.python import skeleton as module
+from verl_legacy_patch.languages.python.context import Source, locate
+from verl_legacy_patch.languages.python.skeleton import skeleton
+from verl_legacy_patch.setting import Span
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WORTH_IT", 0)
+
+
+def cut(source: str, keep: str = "KEEP") -> str | None:
+    start = source.index(keep)
+    text = skeleton(source.encode(), [Span(start, start + len(keep))])
+    return None if text is None else text.decode()
+
+
+def agrees(source: str, hits: list[Span]) -> bool:
+    """Whether the statements at ``hits`` are the same in the skeleton as in the file, or it gives up."""
+    read = Source(source.encode())
+    text = skeleton(read.utf8, hits)
+    if text is None:
+        return True
+    try:
+        tree = ast.parse(text.decode())
+    except SyntaxError:
+        return True  # the caller reads the whole file then
+    return list(locate(read, tree, hits)) == list(locate(read, ast.parse(source), hits))
+
+
+def test_functions_without_a_place_to_keep_become_dots_on_their_line() -> None:
+    source = (
+        "import a\ndef f(\n    x,\n) -> int:\n    return 1\n\n"
+        "class A:\n    def g(self):\n        KEEP\n\n    def h(self): ...\n"
+    )
+    text = cut(source)
+    assert text is not None
+    assert text.splitlines()[1] == "..."
+    assert "return 1" not in text and "def h" not in text
+    assert text.splitlines()[7:9] == source.splitlines()[7:9]
+    assert text.count("\n") == source.count("\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if a:\n    def f():\n        pass\nelse:\n    def f():\n        KEEP\n",
+        "try:\n    KEEP\nexcept ImportError:\n    def f():\n        return 1\n",
+        "class A:\n    x = '''\n    def f():\n        '''\n    def g(self):\n        KEEP\n",
+        'def f():\n    return """\ndef g():\n    KEEP\n"""\n',
+        "def f():\n    return 1  # odd \\\nelse_ = 1\nKEEP = 2\n",
+        "if a:\n    def f():\n        return 1  # odd \\\nelse:\n    KEEP = 2\n",
+        "x = (a\n@b)\ndef f():\n    KEEP\n",
+        "x = a \\\n@b\ndef f():\n    KEEP\n",
+        "def f():\n    return [\n1,\n    ]\nKEEP\n",
+        "def f():\n    return 1 + \\\nKEEP\n",
+        "def f():\n    return 'a\\\ndef g(): ' + 'KEEP'\n",
+        "@first(\n    1,\n)\n# why\n@second\ndef f():\n    KEEP\n",
+        "@first(KEEP)\n@second\nasync def f():\n    return 1\n",
+        "def f():\n    def g():\n        return 1\n    KEEP\n\ndef h():\n    return 2\n",
+        "match a:\n    case 1:\n        def f():\n            return 1\n    case 2:\n        KEEP\n",
+        "def f():\r\n    return 1\r\n\r\ndef g():\r\n    KEEP\r\n",
+        "def f():\n    return f'{a:{b}} {{' \n\ndef g():\n    KEEP\n",
+        "def f(): return 1\ndef g(): KEEP\n",
+    ],
+)
+def test_the_statements_that_stay_are_the_same(source: str) -> None:
+    start = source.index("KEEP")
+    assert agrees(source, [Span(start, start + 4)])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f():\n\treturn 1\nKEEP\n",
+        "def f():\r    return 1\rKEEP\r",
+        "def f():\n    return f'{a['b']}'\nKEEP\n",
+        'def f():\n    return f"""{a["""\ndef g():\n"""]}"""\nKEEP\n',
+        "def f():\n    return 'never closed\nKEEP\n",
+        "x = 'a'\n'''\n# \\\n'''\n# \\\nKEEP\n",
+    ],
+)
+def test_it_gives_up_on_what_it_does_not_know(source: str) -> None:
+    assert cut("'''odd'''\n" + source) is None
+
+
+def test_braces_in_f_strings_take_no_time() -> None:
+    odd = "f'" + "{{a}} " * 4000 + "{'\n"
+    assert cut(f"'''x'''\nx = {odd}KEEP\n") is None
+
+
+def test_the_projects_own_files_at_random_places() -> None:
+    draw = random.Random(0)
+    for path in sorted(ROOT.glob("[!.]*/**/*.py")):
+        source = path.read_text("utf-8")
+        for count in (1, 1, 3):
+            starts = [draw.randrange(max(1, len(source.encode()) - 9)) for _ in range(count)]
+            hits = [Span(start, start + draw.randrange(1, 9)) for start in sorted(starts)]
+            assert agrees(source, hits), (path, hits)
