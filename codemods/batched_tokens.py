@@ -1,25 +1,39 @@
 """Report launch commands whose token budget is too small once chunked prefill is off.
 
-What it does: nothing is rewritten. A command that sets max_num_batched_tokens below max_prompt_length +
-max_response_length is listed with the numbers.
+What it does: nothing is rewritten. A command whose max_num_batched_tokens (verl's default is 8192) is below
+max_prompt_length + max_response_length is listed with the numbers.
 
 Why: without chunked prefill a prompt has to fit into one batch: vLLM refuses to start when max_num_batched_tokens is
-smaller than the model length that verl asks for, or truncates what it takes.
+smaller than the model length that verl asks for, "This effectively limits the maximum sequence length".
 
-What it leaves alone: commands that set none of the three, and values that only the running shell knows.
+What it leaves alone: commands that set no lengths, lengths that only the running shell knows, and commands for other
+engines and trainers than vLLM and FSDP, which are reported as such.
 
-Source: https://docs.vllm.ai/en/v0.8.5/serving/engine_args.html
+Source: https://docs.vllm.ai/en/v0.8.5/serving/engine_args.html and https://github.com/verl-project/verl/pull/7632
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.scope import backend
 from verl_legacy_patch.setting import Edit
 from verl_legacy_patch.target import Capability, Target
 
-_LENGTHS = ("max_prompt_length", "max_response_length")
-_SUM = re.compile(rb"max_num_batched_tokens=\$\(+\s*\w*max_prompt_length\s*\+\s*\w*max_response_length", re.IGNORECASE)
+if TYPE_CHECKING:
+    from verl_legacy_patch.languages.shell.commands import Word
+
+BUDGET, DEFAULT = "max_num_batched_tokens", 8192
+#: Names of a length in Hydra, longest form last: the last one given counts.
+_PROMPT = ("data.max_prompt_length", "rollout.prompt_length")
+_RESPONSE = ("data.max_response_length", "rollout.response_length")
+_OTHER_ENGINE = re.compile(r"sglang|trtllm|hf|naive")
+#: One of two lengths has to be above half of the default for their sum to be above it.
+_LONG = r"(?:409[7-9]|4[1-9]\d\d|[5-9]\d{3}|\d{5,})\b"
+_SUM = re.compile(
+    rb"max_num_batched_tokens=[\"']?\$\(+\s*\$?\{?\w*prompt_length\}?\s*\+\s*\$?\{?\w*response_length", re.IGNORECASE
+)
 
 
 class BatchedTokens(Codemod):
@@ -27,8 +41,11 @@ class BatchedTokens(Codemod):
 
     name = "batched-tokens"
     grade = "review"
-    words = ("max_num_batched_tokens=",)
-    trigger = r"max_num_batched_tokens=\S"
+    words = (f"{BUDGET}=", "max_response_length=")
+    trigger = (
+        rf"{BUDGET}=\S"
+        rf"|\bmax_(?:prompt|response)_length=[\"']?(?:\$\{{\w+:?[-=])?[\"']?(?:{_LONG}|\$\(\(|\$\{{?(?!max_)\w)"
+    )
     when = "compute capability below 8.0"
 
     def applies(self, target: Target) -> bool:
@@ -42,13 +59,34 @@ class BatchedTokens(Codemod):
         from verl_legacy_patch.languages.shell.commands import commands
 
         for command in commands(source):
-            values = {path.rpartition(".")[2]: word for path, word in command.values().items()}
-            budget = values.get("max_num_batched_tokens")
-            lengths = [values[name] for name in _LENGTHS if name in values]
-            if budget is None or not budget.text.isdigit() or len(lengths) < 2:
+            values = command.values()
+            lengths = [_given(values, names) for names in (_PROMPT, _RESPONSE)]
+            prompt, response = (int(word.text) if word and word.text.isdigit() else 0 for word in lengths)
+            if not (prompt and response) or _not_ours(values):
                 continue
-            if all(word.text.isdigit() for word in lengths):
-                needed = sum(int(word.text) for word in lengths)
-                if int(budget.text) < needed:
-                    reason = f"{budget.text} tokens, but prompt and response need {needed}: set at least that"
-                    yield Edit(budget.span, self.name, "report", None, reason, self.grade)
+            budget, model = _given(values, (BUDGET,)), _given(values, ("max_model_len",))
+            needed = int(model.text) if model and model.text.isdigit() else prompt + response
+            if budget is None and lengths[1] is not None and needed > DEFAULT:
+                reason = f"prompt and response need {needed} tokens, the default budget is {DEFAULT}"
+                reason += f": add actor_rollout_ref.rollout.{BUDGET}={needed}"
+                yield Edit(lengths[1].span, self.name, "report", None, reason, self.grade)
+            elif budget is not None and budget.text.isdigit() and int(budget.text) < needed:
+                reason = f"{budget.text} tokens, but prompt and response need {needed}: set at least that"
+                yield Edit(budget.span, self.name, "report", None, reason, self.grade)
+
+
+def _given(values: "Mapping[str, Word]", names: tuple[str, ...]) -> "Word | None":
+    """Return what the command sets one of the keys to, whatever stands before it."""
+    found = [word for key, word in values.items() if any(key == name or key.endswith("." + name) for name in names)]
+    return found[-1] if found else None
+
+
+def _not_ours(values: "Mapping[str, Word]") -> bool:
+    """Return whether the command runs another engine than vLLM or another trainer than FSDP."""
+    engine = _given(values, ("rollout.name",))
+    if engine is not None and _OTHER_ENGINE.fullmatch(engine.text.lower()):
+        return True
+    selects = ("config_name", "strategy", "model_engine")
+    return any(
+        backend(key) or (key.rpartition(".")[2] in selects and backend(word.text)) for key, word in values.items()
+    )

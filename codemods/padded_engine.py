@@ -10,7 +10,9 @@ What it leaves alone: the default, and releases without the switch.
 Source: https://github.com/volcengine/verl/blob/v0.7.1/verl/trainer/config/ppo_trainer.yaml
 """
 
-from verl_legacy_patch.codemod import ReportCodemod
+from verl_legacy_patch.codemod import ReportCodemod, Rule
+
+KEY = r"use_legacy_worker_impl"
 
 
 class PaddedEngine(ReportCodemod):
@@ -18,9 +20,9 @@ class PaddedEngine(ReportCodemod):
 
     name = "padded-engine"
     grade = "review"
-    words = ("use_legacy_worker_impl",)
-    trigger = r"use_legacy_worker_impl[\"']?\s*[=:]\s*[\"']?disable"
+    words = (KEY,)
+    trigger = rf"{KEY}[\"']?\s*[=:]\s*[\"']?(?:\$\{{?\w+:?[-=])?[\"']?disable"
     when = "attention that is not flash"
     rules = (
-        (r"use_legacy_worker_impl", r"disable", "padded samples get a wrong mask on these workers: leave the default"),
+        Rule(KEY, r"disable", "padded samples get a wrong mask on these workers: leave the default, which is auto"),
     )

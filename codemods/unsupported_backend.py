@@ -1,7 +1,8 @@
 """Report training and rollout backends that cannot run on the card.
 
 What it does: nothing is rewritten. Scripts and configuration that select Megatron, VeOmni, TorchTitan, Automodel,
-MindSpeed or TensorRT-LLM are listed, and SGLang below compute capability 7.5.
+MindSpeed, FSDP-Turbo or TensorRT-LLM are listed, and SGLang below compute capability 7.5; also where a script gives
+the name through a variable.
 
 Why: these backends need Ampere kernels (Transformer Engine, flash-attn, fp8) whatever dtype is asked for, and
 SGLang's own kernels start at 7.5. The FSDP workers with vLLM are the way that old cards can go.
@@ -11,24 +12,44 @@ What it leaves alone: files and keys that belong to such a backend; they are lis
 Source: https://docs.sglang.ai/get_started/install.html and https://github.com/NVIDIA/TransformerEngine#installation
 """
 
-from verl_legacy_patch.codemod import ReportCodemod
+from verl_legacy_patch.codemod import ReportCodemod, Rule
 from verl_legacy_patch.setting import Edit, Setting
 from verl_legacy_patch.target import Capability, Target
 
-TRAINERS = r"megatron|veomni|torchtitan|automodel|mindspeed\w*"
+TRAINERS = r"megatron|veomni|torchtitan|automodel|mindspeed\w*|fsdp_turbo"
+ROLLOUTS = r"sglang|trtllm"
+#: How scripts write the name of a rollout engine; as a mere word it stands in much Python that selects nothing.
+_GIVEN = tuple(f"{before}{name}" for name in ("sglang", "trtllm") for before in ("=", '="', "='", "name: ", ":-", ":="))
+#: In scripts and configuration these select a backend, in Python they are parameters of many things.
+_SCRIPT_KEYS = ("engine", "backend", "config_name")
 
 
 class UnsupportedBackend(ReportCodemod):
     """See the module's docstring."""
 
     name = "unsupported-backend"
-    words = ("strategy=", "strategy: ", "model_engine=", "model_engine: ", "name=sglang", "name: sglang", "name=trtllm")
-    trigger = rf"(?:strategy|model_engine)\s*[=:]\s*[\"']?(?:{TRAINERS})|name\s*[=:]\s*[\"']?(?:sglang|trtllm)"
+    words = (
+        *("strategy=", "strategy: ", "model_engine=", "model_engine: ", "engine=", "_megatron_trainer"),
+        *("backend=megatron", "backend:-megatron"),
+        *_GIVEN,
+    )
+    trigger = (
+        rf"(?:strategy|engine|backend|name)[\"']?\s*[=:]\s*[\"']?(?:{TRAINERS}|{ROLLOUTS})\b"
+        rf"|=[\"']?(?:\$\{{\w+:?[-=])?[\"']?(?:{TRAINERS}|{ROLLOUTS})(?=[\s\"'}}])"
+        rf"|config[-_]name[=\s][\"']?\w*(?:{TRAINERS})_trainer|config_name=[\"']?\w*(?:{TRAINERS})"
+    )
     when = "compute capability below 8.0"
     rules = (
-        (r"strategy|model_engine", TRAINERS, "this backend needs compute capability 8.0: use fsdp"),
-        (r"rollout\.name", r"trtllm", "TensorRT-LLM needs compute capability 8.0: use vllm"),
-        (r"rollout\.name", r"sglang", "SGLang needs compute capability 7.5: use vllm"),
+        Rule(
+            r"strategy|model_engine|engine|backend",
+            TRAINERS,
+            "this backend needs compute capability 8.0: use fsdp",
+        ),
+        Rule(
+            r"config_name", rf"\w*(?:{TRAINERS})\w*(?:\.yaml)?", "this backend needs compute capability 8.0: use fsdp"
+        ),
+        Rule(r"rollout\.name", r"trtllm", "TensorRT-LLM needs compute capability 8.0: use vllm"),
+        Rule(r"rollout\.name", r"sglang", "SGLang needs compute capability 7.5: use vllm", Capability(7, 5)),
     )
 
     def applies(self, target: Target) -> bool:
@@ -36,7 +57,9 @@ class UnsupportedBackend(ReportCodemod):
         return target.capability < Capability(8, 0)
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
-        """Report a backend; SGLang is fine from 7.5 on."""
-        if setting.value.lower() == "sglang" and target.capability >= Capability(7, 5):
+        """Report a backend where one is selected."""
+        if setting.key.lower() in _SCRIPT_KEYS and not setting.position.startswith(
+            ("shell", "Hydra", "command", "env")
+        ):
             return None
         return super().decide(setting, target)

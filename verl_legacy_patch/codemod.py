@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from verl_legacy_patch.setting import Edit, Grade, Setting, Site
-from verl_legacy_patch.target import Target
+from verl_legacy_patch.target import Capability, Target
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
@@ -140,7 +140,7 @@ class SwitchCodemod(Codemod):
     @classmethod
     def _near(cls, keys: tuple[str, ...]) -> str:
         old = "false" if cls.to else "true"
-        near = rf"(?:{_any(keys)})(?:[^\n]|\n[ \t]*(?=default\b)){{0,80}}?{old}"
+        near = rf"(?:{_any(keys)})(?:[\"']?[ \t]*,\s*|(?:[^\n]|\n[ \t]*(?=default\b)){{0,80}}?){old}"
         return "|".join(filter(None, (near, _any(cls.more))))
 
     def with_keys(self, names: Iterable[str]) -> Codemod:
@@ -160,24 +160,39 @@ class SwitchCodemod(Codemod):
         return self.rewrite(setting, spelled.upper() if setting.value.isupper() else spelled)
 
 
+class Rule(NamedTuple):
+    """What a report codemod points at.
+
+    Attributes:
+        key: pattern for the end of the dotted key, without case.
+        value: pattern for the whole value, without case.
+        reason: what is wrong and what to do, in one phrase.
+        below: only for cards below this compute capability; None for all.
+    """
+
+    key: str
+    value: str
+    reason: str
+    below: Capability | None = None
+
+
 class ReportCodemod(Codemod):
     """A codemod that rewrites nothing: it points at settings that a person has to decide.
 
     Attributes:
-        rules: (pattern for the dotted key, pattern for the value, reason), both patterns without case and
-            matched to the end of the key and to the whole value.
+        rules: the settings; the first rule that fits a setting counts.
     """
 
-    rules: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    rules: ClassVar[tuple[Rule, ...]] = ()
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Report a setting that one of the rules describes, unless the place only names its value."""
         key = ".".join(setting.path)
-        for key_pattern, value_pattern, reason in self.rules:
-            if re.search(f"(?:^|[._])(?:{key_pattern})$", key, re.I) and re.fullmatch(
-                value_pattern, setting.value, re.I
-            ):
-                return self.keep(setting, setting.names) if setting.names else self.report(setting, reason)
+        for rule in self.rules:
+            if rule.below is not None and target.capability >= rule.below:
+                continue
+            if re.fullmatch(rule.value, setting.value, re.I) and re.search(f"(?:^|[._])(?:{rule.key})$", key, re.I):
+                return self.keep(setting, setting.names) if setting.names else self.report(setting, rule.reason)
         return None
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages.hydra import leaves
-from verl_legacy_patch.languages.shell.context import chosen_under, used_as
+from verl_legacy_patch.languages.shell.context import asked_for, chosen_under, used_as
 from verl_legacy_patch.languages.shell.embedded import Heredoc, argument_language, embedded, unreadable
 from verl_legacy_patch.languages.shell.tree import descend, parse, reparse, same_shape
 from verl_legacy_patch.languages.shell.values import SEVERAL, Values
@@ -126,6 +126,8 @@ class _Script(Values):
         if any(not setting.names for setting in found):
             whole = [*path, node]
             found = [s if s.names else replace(s, names=chosen_under(whole, s.value, self.source)) for s in found]
+            if around := asked_for(whole, self.source):
+                found = [replace(s, around=around) for s in found]
         return found
 
     def _doubt(self, node: Node, cooked: Cooked) -> str:

@@ -13,6 +13,7 @@ TRANSLATION = "a translation: chosen under a test for the same value"
 GATED = "already gated on hardware"
 
 _TEST = re.compile(rb"(==|=~|!=|(?<![!<>=])=)[ \t]*[\"']?([\w.*^$-]+)")
+_NOT = re.compile(rb"(?:^|[\s(])!\s")
 _HARDWARE = re.compile(rb"compute_cap|capability|bf16_supported|\bsm_?\d\d\b", re.I)
 #: Equal switches say nothing: a test for True of one key and a True of another are not a translation.
 _SWITCHES = frozenset({b"true", b"false", b"0", b"1", b"yes", b"no", b"on", b"off", b"null", b"none", b""})
@@ -39,6 +40,28 @@ def chosen_under(path: Sequence[Node], value: str, source: bytes) -> str:
         if reason:
             return reason
     return ""
+
+
+def asked_for(path: Sequence[Node], source: bytes) -> tuple[str, ...]:
+    """Return the values under whose tests the end of ``path`` runs: ``npu)``, ``if [ "$DEVICE" = npu ]``."""
+    values: list[bytes] = []
+    for node, child in zip(path, path[1:], strict=False):
+        if node.type == "case_item":
+            closing = next((index for index, part in enumerate(node.children) if part.type == ")"), 0)
+            patterns = [part for part in node.children[:closing] if part.is_named]
+            if len(patterns) == 1 and child.start_byte != patterns[0].start_byte:
+                values.append(source[patterns[0].start_byte : patterns[0].end_byte])
+            continue
+        condition = b""
+        if node.type in ("if_statement", "elif_clause") and child.type not in ("elif_clause", "else_clause"):
+            condition = _condition(node, source)
+            if child.start_byte < node.start_byte + len(condition):
+                condition = b""
+        elif node.type == "list" and node.children[1].type == "&&" and child.start_byte != node.children[0].start_byte:
+            condition = source[node.children[0].start_byte : node.children[0].end_byte]
+        if b"||" not in condition and not _NOT.search(condition):
+            values += (value for operator, value in _TEST.findall(condition) if operator != b"!=")
+    return tuple(value.decode("utf-8", "replace").strip("\"'") for value in values)
 
 
 def used_as(variable: str, source: bytes) -> list[tuple[str, ...]]:
