@@ -38,7 +38,7 @@ class DtypeAllowlist(Codemod):
     name = "dtype-allowlist"
     grade = "review"
     words = ("bf16", "bfloat16")
-    trigger = r"assert\s+[\w.]*dtype\s+in\s*[\[({][^\])}]*bf(?:loat)?16"
+    trigger = r"assert[\s(]+[\w.]*dtype\s+in\s*[\[({][^\])}]*bf(?:loat)?16"
     when = "the class's or its base's default changed"
 
     def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
@@ -81,9 +81,20 @@ def _default_changed(statement: "Statement", field: str) -> bool:
         if name not in classes:
             return True
         for node in classes[name].body:
-            value = node.value if isinstance(node, (ast.AnnAssign, ast.Assign)) else None
-            target = node.target if isinstance(node, ast.AnnAssign) else None
-            if isinstance(target, ast.Name) and target.id == field and isinstance(value, ast.Constant):
-                return bool(_BF16.match(str(value.value))) and not backend(name)  # a backend's own default stays
+            default = _default(node, field)
+            if default is not None:
+                return bool(_BF16.match(default)) and not backend(name)  # a backend's own default stays
         queue += [base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in classes[name].bases]
     return False
+
+
+def _default(node: ast.stmt, field: str) -> str | None:
+    """Return the default that a class body gives ``field``, also inside ``field(default=…)``; else None."""
+    if not isinstance(node, (ast.AnnAssign, ast.Assign)):
+        return None
+    target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+    value = node.value
+    if isinstance(value, ast.Call):
+        value = next((keyword.value for keyword in value.keywords if keyword.arg == "default"), None)
+    named = isinstance(target, ast.Name) and target.id == field
+    return str(value.value) if named and isinstance(value, ast.Constant) else None

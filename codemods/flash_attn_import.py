@@ -74,8 +74,11 @@ class FlashAttnImport(Codemod):
 
     def _only_helpers(self, node: "cst.ImportFrom") -> bool:
         """Return whether every imported name has a pure PyTorch twin."""
-        names = node.names
-        return not hasattr(names, "value") and all(alias.evaluated_name in HELPERS for alias in names)  # type: ignore[union-attr]
+        import libcst as cst
+
+        return not isinstance(node.names, cst.ImportStar) and all(
+            alias.evaluated_name in HELPERS for alias in node.names
+        )
 
     def added_files(self, edited: Mapping[str, list[Edit]], package: str, target: Target) -> dict[str, bytes]:
         """Return the pure PyTorch module."""

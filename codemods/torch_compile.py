@@ -70,7 +70,7 @@ class TorchCompile(SwitchCodemod):
                     self.grade,
                 )
             elif call is not None and call.args and call.args[0].keyword is None and not call.args[0].star:
-                function = statement.text(call.args[0].value)
+                function = _on_its_own(statement, call.args[0].value)
                 yield Edit(statement.span_of(call), self.name, "rewrite", function, "", self.grade)
             else:
                 yield self._row(statement, outer, "report", "torch.compile is used in a way that needs a person")
@@ -84,6 +84,15 @@ def _asks(test: str) -> bool:
     from verl_legacy_patch.languages.python.reasons import gate
 
     return gate(test) or re.search(r"compil", _PRESENT.sub("", test), re.IGNORECASE) is not None
+
+
+def _on_its_own(statement: "Statement", value: "cst.BaseExpression") -> str:
+    """Return an argument as it may stand outside the call: in parentheses when it is more than a name or a call."""
+    import libcst as cst
+
+    text = statement.text(value)
+    primary = isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) and not value.lpar
+    return text if primary and "\n" not in text else f"({text})"
 
 
 def _whole_lines(statement: "Statement", decorator: "cst.CSTNode") -> Span:
