@@ -75,10 +75,10 @@ class _Demo:
         count = sum(1 for _ in miniature.sample())
         click.echo(f"A miniature verl checkout of {count} files, in {self.folder}, on its branch {miniature.BRANCH}.")
         self._heading("1. Dry run: what would change, as a patch. Nothing is written.")
-        if code := self._patch("--dry-run"):
+        if code := self._run("apply", "--dry-run"):
             return code
         self._heading("2. The same for real: a new branch, one commit.")
-        if code := self._patch():
+        if code := self._run("apply"):
             return code
         self._heading("3. What changed.")
         self._git("log", "--oneline", "--stat", "-1")
@@ -86,20 +86,17 @@ class _Demo:
         self._heading("4. Undo.")
         if not undo:
             click.echo("Not done here: the patched checkout stays where it is. To go back:")
-            for step in self._back(branch):
-                click.echo(f"  {self._words('git', *step)}")
+            click.echo(f"  {self._words('verl-patch', 'revert', str(self.folder))}")
+            click.echo(f"  {self._words('git', 'branch', '-D', branch)}")
             return 0
-        for step in self._back(branch):
-            self._git(*step)
+        if code := self._run("revert"):
+            return code
+        click.echo()
+        self._git("branch", "-D", branch)
         same = self._read("rev-parse", "HEAD") == base and not self._read("status", "--porcelain")
         click.echo("\nThe checkout is as it was." if same else "\nThe checkout is not as it was: please report this.")
         click.echo("Now your own: verl-patch apply ~/verl --dry-run")
         return 0 if same else 3
-
-    def _back(self, branch: str) -> list[tuple[str, ...]]:
-        from verl_legacy_patch.miniature import BRANCH
-
-        return [("switch", BRANCH), ("branch", "-D", branch)]
 
     def _heading(self, text: str) -> None:
         click.echo(f"\n{click.style(text, bold=True)}\n")
@@ -108,11 +105,12 @@ class _Demo:
         place = ["-C", str(self.folder)] if program == "git" else []
         return shlex.join([program, *place, *arguments])
 
-    def _patch(self, *flags: str) -> int:
-        """Run ``verl-patch apply`` as the console script would, its talk on the same stream as its patch."""
+    def _run(self, command: str, *flags: str) -> int:
+        """Run a command as the console script would, its talk on the same stream as its patch."""
         from verl_legacy_patch.cli import run
 
-        arguments = ["apply", str(self.folder), *self.options, *flags]
+        options = self.options if command == "apply" else ()
+        arguments = [command, str(self.folder), *options, *flags]
         click.echo(f"$ {self._words('verl-patch', *arguments)}\n")
         with redirect_stderr(sys.stdout):
             return run(arguments)
