@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import Codemod
-from verl_legacy_patch.setting import Edit, Setting
+from verl_legacy_patch.setting import Edit, Setting, Span
 from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
@@ -65,13 +65,16 @@ class Attention(Codemod):
         """Report a forward that is put into a registry under the name of flash attention."""
         import libcst as cst
 
-        from verl_legacy_patch.languages.python.nodes import find, string
+        from verl_legacy_patch.languages.python.nodes import find
 
-        for node, _ in find(statement, cst.AssignTarget):
-            index = node.target.slice[0].slice if isinstance(node.target, cst.Subscript) else None
-            name = string(index.value) if isinstance(index, cst.Index) else None
-            if isinstance(index, cst.Index) and name and FLASH.fullmatch(name):
-                yield Edit(statement.span_of(index.value), self.name, "report", None, unused(target), self.grade)
+        for target_node, _ in find(statement, cst.AssignTarget):
+            place = target_node.target
+            index = place.slice[0].slice if isinstance(place, cst.Subscript) else None
+            name = index.value if isinstance(index, cst.Index) else None
+            if isinstance(name, cst.SimpleString) and FLASH.fullmatch(name.raw_value):
+                start, end = statement.span_of(name)
+                inside = Span(start + len(name.prefix) + len(name.quote), end - len(name.quote))
+                yield Edit(inside, self.name, "report", None, unused(target), self.grade)
 
 
 def unused(target: Target) -> str:
