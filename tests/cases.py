@@ -83,8 +83,12 @@ class Fixture:
 
     @property
     def codemods(self) -> list[Codemod]:
-        """Return the codemods that apply to the target."""
-        return [codemod for codemod in discover().values() if codemod.applies(self.target)]
+        """Return the codemods that apply to the target; those that ask the whole checkout only in their own folder."""
+        return [
+            codemod
+            for name, codemod in discover().items()
+            if codemod.applies(self.target) and (name == self.codemod or type(codemod).settle is Codemod.settle)
+        ]
 
     @property
     def reports(self) -> list[str]:

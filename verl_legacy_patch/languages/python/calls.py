@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from verl_legacy_patch.languages.python import reasons as why
-from verl_legacy_patch.languages.python.nodes import bare_name, callee, dotted, path_of, string, strings
+from verl_legacy_patch.languages.python.nodes import bare_name, callee, dotted, path_of, root, string, strings
 from verl_legacy_patch.languages.python.slots import Slot
 
 if TYPE_CHECKING:
@@ -40,9 +40,10 @@ _GROWS = frozenset(("append", "add", "insert"))
 _DEFAULTS = frozenset(("default", "default_factory", "factory", "value"))
 _FIELDS = frozenset(("field", "Field", "ib", "attrib", "Option", "Argument", "Parameter", "Query", "Body", "Form"))
 _OPTIONS = frozenset(("add_argument", "add_option", "option", "argument"))
-_NAMING = frozenset(
-    ("choices", "help", "metadata", "description", "doc", "msg", "message", "examples", "epilog", "usage", "title")
-)
+_NAMING = frozenset((
+    "choices", "help", "metadata", "description", "doc", "msg", "message", "examples", "epilog", "usage", "title",
+    "match", "pattern",
+))  # fmt: skip
 #: Methods that give bits another meaning: the width must stay.
 _BIT_VIEWS = frozenset(("view", "frombuffer", "from_buffer", "view_as", "from_file"))
 #: Casts whose argument is a dtype even when it is text.
@@ -106,6 +107,8 @@ def _base(node: cst.Call, name: str, slot: Slot, statement: Statement) -> Slot:
         return base.naming(why.CPU)
     if reads_bits(name, texts):
         return base.naming(why.BITS, advice=True)
+    if root(node.func) == "re":
+        return base.naming(why.TEST)
     return base.naming(why.FLASH) if name in why.FLASH_ONLY else base
 
 

@@ -65,6 +65,10 @@ def _ask(node: Any, family: re.Pattern[str]) -> Asked:
         return Asked(inner.no, inner.yes)
     if isinstance(node, ast.BoolOp):
         parts = [_ask(value, family) for value in node.values]
+        about = {_subject(value) for value, part in zip(node.values, parts, strict=True) if part != Asked()} - {""}
+        # in x == "bf16" or x == "brain" both sides ask the same
+        same = [part != Asked() or _subject(value) in about for value, part in zip(node.values, parts, strict=True)]
+        parts = [part for part in parts if part != Asked()] + [Asked()] * (not all(same))
         yes, no = [part.yes for part in parts], [part.no for part in parts]
         if isinstance(node.op, ast.And):
             return Asked(_any(yes), _all(no))
@@ -90,6 +94,14 @@ def _ask(node: Any, family: re.Pattern[str]) -> Asked:
         if name not in _READERS and any(_mentions(arg, family) for arg in given):
             return Asked(yes=EQUAL)
     return Asked(yes=_mentioned(node, family))
+
+
+def _subject(node: ast.AST) -> str:
+    """Return what a test for one of several values asks about (``x`` in ``x == "half"``); empty for other tests."""
+    if not isinstance(node, ast.Compare) or len(node.ops) > 1:
+        return ""
+    absent = isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None
+    return "" if absent else ast.unparse(node.left)
 
 
 def _mentioned(node: ast.AST, family: re.Pattern[str]) -> str:

@@ -72,7 +72,7 @@ def alias(name: str, value: str) -> tuple[str, bool]:
     if name.lower() == bare or (bare in _ALIASES and name.lower() in _ALIASES):
         return ALIAS, False
     words = {word.lower() for word in _WORDS.findall(name)}
-    return (NAMED_AFTER, True) if bare in _ALIASES and words & _ALIASES else ("", False)
+    return (NAMED_AFTER, "dtype" in words) if bare in _ALIASES and words & _ALIASES else ("", False)
 
 
 def gate(test: str) -> bool:
