@@ -41,6 +41,7 @@ COMMANDS = {
     "codemods": "List the codemods: what each does, and when.",
     "completion": "Print the shell completion script.",
     "demo": "Run the whole job on a built-in miniature verl checkout.",
+    "doctor": "Say what will fail on this machine, and what cures it; explain an error message.",
     "explain": "Explain a codemod: what it does, why, what it leaves alone.",
     "revert": "Undo the patch of a checkout.",
     "status": "Say what a checkout is, whether it is patched, and what is left.",
@@ -115,6 +116,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         say(["Interrupted: nothing is half done."])
         return 130
+    except SystemExit as ended:  # by a signal, or by click when it has printed completions
+        return ended.code if isinstance(ended.code, int) else 0
     except click.ClickException as error:
         say([f"Error: {_one_line(error)}"])
         return error.exit_code

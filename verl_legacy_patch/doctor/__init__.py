@@ -1,0 +1,1 @@
+"""What will fail on this machine, for this checkout and this GPU, with the message that the user would see."""
