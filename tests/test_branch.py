@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from repos import FILES, HITS, as_nobody, commit, git, isolate, leftovers, make, python, state, write
 
-from verl_legacy_patch import branch
 from verl_legacy_patch.branch import (
     Change,
     GitError,
@@ -25,6 +24,7 @@ from verl_legacy_patch.branch import (
     switching,
     trailers,
 )
+from verl_legacy_patch.branch import commit as commit_module
 from verl_legacy_patch.branch.inplace import write_in_place
 from verl_legacy_patch.branch.switching import publish, switch
 from verl_legacy_patch.checkout import CheckoutError, GitCheckout, open_checkout
@@ -550,8 +550,8 @@ def test_python_stops_in_the_middle(repo: Path, tmp_path: Path, monkeypatch: pyt
     checkout = opened(repo)
     sha = commit_tree(checkout, CHANGES, MESSAGE)
     for module, name in (
-        (branch, "_commit"),
-        (branch, "_store"),
+        (commit_module, "_commit"),
+        (commit_module, "_store"),
         (switching, "_run_switch"),
         (switching, "current_branch"),
     ):
@@ -560,7 +560,7 @@ def test_python_stops_in_the_middle(repo: Path, tmp_path: Path, monkeypatch: pyt
             if name == "current_branch":
                 patch.setattr(switching, "_run_switch", lambda *_: (1, "no"))
             with pytest.raises(KeyboardInterrupt):
-                publish(checkout, NAME, commit_tree(checkout, CHANGES, MESSAGE) if module is branch else sha)
+                publish(checkout, NAME, commit_tree(checkout, CHANGES, MESSAGE) if module is commit_module else sha)
         untouched(repo, before, tmp_path)
 
 

@@ -136,6 +136,12 @@ class Interrupts:
         if self.caught is not None:
             raise KeyboardInterrupt
 
+    def refuse(self) -> None:
+        """Let no further signal reach us or what we start: going back must not be interrupted."""
+        if threading.current_thread() is threading.main_thread():
+            for each in _SIGNALS:
+                signal.signal(each, signal.SIG_IGN)
+
 
 @contextmanager
 def held_signals() -> Iterator[Interrupts]:

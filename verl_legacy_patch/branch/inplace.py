@@ -71,6 +71,7 @@ def write_in_place(root: Path, changes: Sequence[Change]) -> None:
                 os.replace(stage, target)  # noqa: PTH105 (bytes)
             interrupts.check()
         except BaseException as error:
+            interrupts.refuse()
             for stage, _ in staged:
                 with suppress(OSError):
                     os.unlink(stage)  # noqa: PTH108

@@ -91,9 +91,11 @@ def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts:
             raise _refused(name, one_line(err))
         _check_written(checkout, name, differing, err)
     except BaseException as error:
+        interrupts.refuse()
         if started:
             backup.restore()
         _undo(checkout, name, branch, head, create_at if created else None)
+        interrupts.check()  # what failed may have failed because of it
         if isinstance(error, OSError):
             raise _refused(name, error.strerror or str(error)) from None
         raise
@@ -143,6 +145,7 @@ def _run_switch(checkout: GitCheckout, name: str, interrupts: Interrupts) -> tup
         finally:
             interrupts.forward = None
         reader.join(0.5)
+        gitio.wait_for_signal(code)
         return code, b"".join(said).decode("utf-8", "replace")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -85,7 +86,14 @@ def run(arguments: Sequence[str | bytes], cwd: str | os.PathLike[str]) -> tuple[
         raise _cannot_start(error, cwd) from None
     except ValueError:  # an argument with a NUL byte
         raise CheckoutError("a revision or path holds a NUL byte") from None
+    wait_for_signal(done.returncode)
     return done.returncode, done.stdout, done.stderr.decode("utf-8", "replace")
+
+
+def wait_for_signal(code: int) -> None:
+    """Give a signal time to reach us that has ended git with ``code``: Ctrl-C goes to both, and git may be faster."""
+    if code < 0:
+        time.sleep(0.1)
 
 
 def read(arguments: Sequence[str | bytes], cwd: str | os.PathLike[str], none: int = 0) -> bytes:
@@ -189,12 +197,15 @@ def blobs(shas: Iterable[str], cwd: str | os.PathLike[str]) -> Iterator[bytes]:
             for sha in group:
                 header = process.stdout.readline().split()
                 if len(header) != 3:
+                    wait_for_signal(0 if header else -1)
                     raise _corrupt(cwd, sha, "missing" if header else _said(process))
                 content = process.stdout.read(int(header[2]) + 1)
                 if len(content) != int(header[2]) + 1:
+                    wait_for_signal(-1)
                     raise _corrupt(cwd, sha, _said(process))
                 yield content[:-1]
     except BrokenPipeError:
+        wait_for_signal(-1)
         raise CheckoutError(f"git cannot read {show(os.fspath(cwd))}: {_said(process)}") from None
     finally:
         process.stdout.close()

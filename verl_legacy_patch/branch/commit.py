@@ -1,0 +1,147 @@
+"""Build a commit beside the work tree: blobs, a private index, a tree, the commit object. Nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from verl_legacy_patch.branch.inplace import Change
+from verl_legacy_patch.branch.repo import attempt, call, opened
+from verl_legacy_patch.checkout.gitio import GitError, one_line, show, to_bytes
+from verl_legacy_patch.checkout.revision import GitCheckout
+
+if TYPE_CHECKING:
+    from git import Repo
+
+# The private index is an ordinary full one, whatever the user's index is made of.
+_PLAIN_INDEX = (
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "core.sparseCheckout=false",
+    "index.sparse=false",
+)
+
+
+def commit_tree(checkout: GitCheckout, changes: Sequence[Change], message: str, *, parent: str | None = None) -> str:
+    """Build a commit on top of the base (or of ``parent``, for a row of commits) and return its name.
+
+    Only objects are added to the repository: no ref, index or file that the user sees. What is interrupted
+    leaves unreachable objects, which git removes in time.
+
+    Raises:
+        GitError: no identity, failing signature, or nowhere to write. Nothing has changed.
+    """
+    parent = parent or checkout.base
+    _check(checkout, changes)
+    with _scratch() as folder, opened(checkout) as repo:
+        with repo.git.custom_environment(GIT_INDEX_FILE=str(folder / "index")):
+            call(repo, "read-tree", parent, config=_PLAIN_INDEX)
+            lines = [
+                b"%s %s 0\t%s\0" % (change.mode.encode(), sha, to_bytes(change.path))
+                for change, sha in zip(changes, _store(repo, changes, folder), strict=True)
+            ]
+            with _stream(folder, b"".join(lines)) as stream:
+                index = ("update-index", "-z", "--index-info")
+                code, _, err = attempt(repo, *index, config=_PLAIN_INDEX, stdin=stream)
+            if code or "gnoring path" in err:  # a path that git forbids is skipped with exit code 0
+                raise GitError(f"git update-index failed in {show(str(checkout.root))}: {one_line(err)}")
+            tree = call(repo, "write-tree", config=_PLAIN_INDEX).decode().strip()
+        with _stream(folder, message.encode("utf-8", "surrogateescape")) as stream:
+            return _commit(repo, tree, parent, stream)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Give a folder for temporary files, which goes whatever happens."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="verl-patch-"))
+    except OSError as error:
+        raise GitError(f"cannot make a temporary folder: {error.strerror or error}") from None
+    try:
+        yield folder
+    except OSError as error:
+        raise GitError(
+            f"cannot write temporary files in {show(str(folder.parent))}: {error.strerror or error}"
+        ) from None
+    finally:
+        # Errors: a git that is just dying may still write there.
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except BaseException:  # a signal in the middle of it
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _check(checkout: GitCheckout, changes: Sequence[Change]) -> None:
+    for change in changes:
+        entry = checkout.entry(change.path)
+        if change.added == (entry is not None):
+            what = "exists in the base already" if change.added else "is not in the base"
+            raise GitError(f"{show(change.path)} {what}: nothing was committed")
+        if entry and not entry[0].startswith("100"):
+            raise GitError(f"{show(change.path)} is a symlink or submodule in the base: nothing was committed")
+        above = change.path.split("/")[:-1] if change.added else []
+        for depth in range(1, len(above) + 1):
+            if checkout.entry(folder := "/".join(above[:depth])) is not None:  # git would replace it without asking
+                raise GitError(
+                    f"{show(folder)} is a symlink, file or submodule in the base, {show(change.path)} cannot be "
+                    "added: nothing was committed"
+                )
+        if change.mode not in ("100644", "100755"):
+            raise GitError(f"{show(change.path)} cannot have mode {change.mode}: nothing was committed")
+
+
+def _store(repo: Repo, changes: Sequence[Change], folder: Path) -> list[bytes]:
+    """Write the contents as blobs, in one process. Without filters: they come from blobs, not from files."""
+    paths = []
+    for number, change in enumerate(changes):
+        path = folder / str(number)
+        path.write_bytes(change.content)
+        paths.append(os.fsencode(path) + b"\n")
+    with _stream(folder, b"".join(paths)) as stream:
+        return call(repo, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=stream).split()
+
+
+@contextmanager
+def _stream(folder: Path, content: bytes) -> Iterator[BinaryIO]:
+    # A real file and not a pipe: git reads it at its own pace, so nothing can block.
+    path = folder / "stdin"
+    path.write_bytes(content)
+    with path.open("rb") as stream:
+        yield stream
+
+
+def _commit(repo: Repo, tree: str, parent: str, message: BinaryIO) -> str:
+    # Plain commit-tree does not look at commit.gpgsign.
+    signs = attempt(repo, "config", "--type=bool", "--get", "commit.gpgsign")[1].strip() == b"true"
+    options = ["-S"] if signs else []
+    # A guessed name such as root@localhost is no author.
+    config = ("user.useConfigOnly=true", "i18n.commitEncoding=UTF-8")
+    code, out, err = attempt(repo, "commit-tree", *options, "-p", parent, "-F", "-", tree, config=config, stdin=message)
+    if code and nameless(err):
+        raise GitError(NAMELESS)
+    if code and signs:
+        raise GitError(
+            f"the commit could not be signed ({one_line(err)}): repair signing, or turn it off with "
+            "git config commit.gpgsign false"
+        )
+    if code:
+        raise GitError(f"git commit-tree failed in {show(str(repo.working_dir))}: {one_line(err)}")
+    return out.decode().strip()
+
+
+NAMELESS = (
+    "git does not know who you are: git config --global user.name 'Your Name' "
+    "and git config --global user.email you@example.com"
+)
+
+
+def nameless(err: str) -> bool:
+    """Return whether git's error text says that it does not know the author."""
+    return "tell me who you are" in err or "auto-detection is disabled" in err or "empty ident" in err
