@@ -6,8 +6,8 @@ max_prompt_length + max_response_length is listed with the numbers.
 Why: without chunked prefill a prompt has to fit into one batch: vLLM refuses to start when max_num_batched_tokens is
 smaller than the model length that verl asks for, "This effectively limits the maximum sequence length".
 
-What it leaves alone: commands that set no lengths, lengths that only the running shell knows, and commands for other
-engines and trainers than vLLM and FSDP, which are reported as such.
+What it leaves alone: commands that set no lengths, lengths that only the running shell knows, commands for other
+engines and trainers than vLLM and FSDP, which are reported as such, and releases that raise the budget themselves.
 
 Source: https://docs.vllm.ai/en/v0.8.5/serving/engine_args.html and https://github.com/verl-project/verl/pull/7632
 """
@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.scope import backend
-from verl_legacy_patch.setting import Edit
+from verl_legacy_patch.setting import Edit, Site
 from verl_legacy_patch.target import Capability, Target
 
 if TYPE_CHECKING:
+    from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.languages.shell.commands import Word
 
 BUDGET, DEFAULT = "max_num_batched_tokens", 8192
@@ -31,6 +32,7 @@ _RESPONSE = ("data.max_response_length", "rollout.response_length")
 _OTHER_ENGINE = re.compile(r"sglang|trtllm|hf|naive")
 #: One of two lengths has to be above half of the default for their sum to be above it.
 _LONG = r"(?:409[7-9]|4[1-9]\d\d|[5-9]\d{3}|\d{5,})\b"
+_RAISES = b"config.max_num_batched_tokens = self.config.max_model_len"
 _SUM = re.compile(
     rb"max_num_batched_tokens=[\"']?\$\(+\s*\$?\{?\w*prompt_length\}?\s*\+\s*\$?\{?\w*response_length", re.IGNORECASE
 )
@@ -58,7 +60,7 @@ class BatchedTokens(Codemod):
             return
         from verl_legacy_patch.languages.shell.commands import commands
 
-        for command in commands(source):
+        for command in commands(source, leave_out=backend):
             values = command.values()
             lengths = [_given(values, names) for names in (_PROMPT, _RESPONSE)]
             prompt, response = (int(word.text) if word and word.text.isdigit() else 0 for word in lengths)
@@ -73,6 +75,12 @@ class BatchedTokens(Codemod):
             elif budget is not None and budget.text.isdigit() and int(budget.text) < needed:
                 reason = f"{budget.text} tokens, but prompt and response need {needed}: set at least that"
                 yield Edit(budget.span, self.name, "report", None, reason, self.grade)
+
+    def settle(self, sites: list[Site], checkout: "Checkout") -> list[Site]:
+        """Drop the rows where verl raises a budget that is too small by itself, as v0.9.1 does."""
+        asked = any(site.action == "report" for site in sites)
+        raises = asked and checkout.candidates([_RAISES], suffixes=(".py",))
+        return [site for site in sites if site.action != "report"] if raises else sites
 
 
 def _given(values: "Mapping[str, Word]", names: tuple[str, ...]) -> "Word | None":

@@ -1,19 +1,24 @@
 """Report overrides in launch scripts that nothing in the checkout reads.
 
 What it does: nothing is rewritten. A script that sets a key which this release ignores is listed, with the key that
-works in its place.
+works in its place, or the word that none does.
 
 Why: verl moved these settings between releases and kept the old keys in the configuration, so that Hydra accepts them.
 A script that chooses float32 by a dead key still trains in the code's own default.
 
-What it leaves alone: keys that some Python file of the checkout reads.
+What it leaves alone: keys that some Python file of the checkout reads (a backend that is out of scope does not count),
+and scripts for such a backend.
 
 Source: https://github.com/volcengine/verl/blob/main/verl/workers/engine/fsdp/transformer_impl.py
 """
 
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.scope import file_reason
 from verl_legacy_patch.setting import Edit, Setting, Site
 from verl_legacy_patch.target import Target
 
@@ -22,24 +27,55 @@ if TYPE_CHECKING:
 
 
 class Dead(NamedTuple):
-    """A key that some releases ignore: what reading it looks like in Python, and the key that works instead."""
+    """A key that some releases ignore.
 
-    key: tuple[str, ...]
+    Attributes:
+        key: pattern for the whole dotted key.
+        reads: what reading it looks like in Python; none where no release ever read it.
+        instead: the key that works, made of the groups of ``key``; empty where none does.
+        instead_reads: what reading that one looks like.
+    """
+
+    key: str
     reads: tuple[str, ...]
-    instead: str
+    instead: str = ""
+    instead_reads: tuple[str, ...] = ()
 
 
+_MIXED = ('.get("mixed_precision"', ".get('mixed_precision'", "engine_config.mixed_precision")
+_ENGINE = ("self.engine_config.dtype",)
 KEYS = (
     Dead(
-        ("fsdp_config", "dtype"),
-        ("fsdp_config.dtype", 'fsdp_config.get("dtype"', "fsdp_config.get('dtype'"),
-        "+...fsdp_config.mixed_precision.param_dtype",
+        r"(.*\b(?:actor|ref)\.fsdp_config)\.dtype",
+        ("fsdp_config.dtype", 'fsdp_config.get("dtype"', "fsdp_config.get('dtype'", *_ENGINE),
+        r"+\1.mixed_precision.param_dtype",
+        _MIXED,
     ),
+    # the workers of critic and reward model never looked at it, not even where the actor's does
     Dead(
-        ("actor", "use_torch_compile"),
-        ("self.config.use_torch_compile", 'self.config.get("use_torch_compile"', "self.config.get('use_torch_compile'"),
-        "...actor.fsdp_config.use_torch_compile",
+        r"(.*\bcritic\.(?:model\.fsdp_config|fsdp_config|fsdp)|engine)\.dtype",
+        _ENGINE,
+        r"+\1.mixed_precision.param_dtype",
+        _MIXED,
     ),
+    Dead(r".*\breward_model\.model\.fsdp_config\.dtype", _ENGINE),
+    Dead(
+        r"(.*\b(?:actor|ref))\.use_torch_compile",
+        ("self.config.use_torch_compile", 'self.config.get("use_torch_compile"', "self.config.get('use_torch_compile'"),
+        r"\1.fsdp_config.use_torch_compile",
+        ("self.engine_config.use_torch_compile",),
+    ),
+    # the critic's model is loaded with a literal in every release
+    Dead(r".*\bcritic\.model\.override_config\.attn_implementation", ()),
+    Dead(
+        r".*\bmodel\.override_config\.attn_implementation",
+        ('.get("attn_implementation"', ".get('attn_implementation'", "override_config.attn_implementation"),
+    ),
+)
+_OTHER_BACKEND = re.compile(
+    rb"(?:engine|strategy|backend)=[\"']?(?:\$\{\w+:?[-=])?[\"']?(?:megatron|veomni|torchtitan|automodel|mindspeed)"
+    rb"|_megatron_trainer",
+    re.IGNORECASE,
 )
 
 
@@ -48,24 +84,55 @@ class DeadKeys(Codemod):
 
     name = "dead-keys"
     grade = "review"
-    words = tuple(".".join(dead.key) for dead in KEYS)
-    trigger = "|".join(rf"{'[.]'.join(dead.key)}\s*=\s*\S" for dead in KEYS)
+    words = ("fsdp_config.dtype=", "fsdp.dtype=", "engine.dtype=", ".use_torch_compile=", "fig.attn_implementation=")
+    trigger = (
+        r"(?:fsdp_config|\bfsdp|\bengine)\.dtype=\S|\b(?:actor|ref)\.use_torch_compile=\S"
+        r"|override_config\.attn_implementation=\S"
+    )
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Point at an override of one of the keys; ``settle`` drops those that the checkout reads."""
-        for dead in KEYS:
-            if setting.path[-2:] == dead.key and "override" in setting.position.lower() and not setting.names:
-                return self.report(setting, f"nothing here reads this key: set {dead.instead} instead")
-        return None
+        key = ".".join(setting.path)
+        if "override" not in setting.position.lower() or setting.names or _dead(key) is None:
+            return None
+        return self.report(setting, f"{key}: nothing may read this key")
 
     def settle(self, sites: list[Site], checkout: "Checkout") -> list[Site]:
-        """Keep the rows whose key no Python file reads."""
-        pointed = {dead for dead in KEYS for site in sites if site.action == "report" and dead.instead in site.reason}
-        alive = {dead.instead for dead in pointed if _is_read(dead, checkout)}
-        return [site for site in sites if not any(key in site.reason for key in alive)]
+        """Keep the rows whose key no Python file reads, and say which key works."""
+        asked = [site for site in sites if site.action == "report"]
+        if not asked:
+            return sites
+        code = _code(checkout, [text for dead in KEYS for text in (*dead.reads, *dead.instead_reads)])
+        others = {
+            path for path in {site.path for site in asked} if _OTHER_BACKEND.search(checkout.read_path(path) or b"")
+        }
+        kept = []
+        for site in sites:
+            key = site.reason.partition(":")[0]
+            dead = _dead(key)
+            if site.action != "report" or dead is None:
+                kept.append(site)
+            elif not _holds(code, dead.reads) and site.path not in others:
+                kept.append(replace(site, reason=_advice(dead, key, code)))
+        return kept
 
 
-def _is_read(dead: Dead, checkout: "Checkout") -> bool:
-    """Return whether a Python file of the checkout, tests aside, reads the key."""
-    found = checkout.candidates([text.encode() for text in dead.reads], suffixes=(".py",))
-    return any("tests" not in candidate.path.split("/") for candidate in found)
+def _dead(key: str) -> Dead | None:
+    return next((dead for dead in KEYS if re.fullmatch(dead.key, key)), None)
+
+
+def _advice(dead: Dead, key: str, code: bytes) -> str:
+    if dead.instead and _holds(code, dead.instead_reads):
+        instead = re.sub(dead.key, dead.instead, key)
+        return f"nothing here reads this key: set {instead} instead"
+    return "nothing here reads this key, and no other does this: the code's own choice counts"
+
+
+def _code(checkout: "Checkout", texts: Iterable[str]) -> bytes:
+    """Return the Python files in scope that hold one of the texts."""
+    found = checkout.candidates([text.encode() for text in texts], suffixes=(".py",))
+    return b"\n".join(content for _, content in checkout.read(file for file in found if not file_reason(file.path)))
+
+
+def _holds(code: bytes, texts: Iterable[str]) -> bool:
+    return any(text.encode() in code for text in texts)

@@ -51,5 +51,5 @@ class LossScaling(Codemod):
             receiver = statement.text(func.value)
             reason = next(filter(None, map(backend, (*context.classes, *context.functions))), "")
             if not reason and "scaler" not in receiver and not dotted(func.value).startswith("torch.autograd"):
-                reason = "no loss scaling: float16 gradients underflow; use float32 for this role"
+                reason = "no loss scaling, so float16 gradients underflow here: choose float32, or add a GradScaler"
                 yield Edit(statement.span_of(call), self.name, "report", None, reason, self.grade)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.languages.hydra import overrides
+from verl_legacy_patch.languages.shell.context import BRANCHES, asked_for
 from verl_legacy_patch.languages.shell.tree import parse
 from verl_legacy_patch.languages.shell.words import EXPANSIONS, cook, source_text
 from verl_legacy_patch.setting import Span
@@ -74,14 +75,21 @@ class _Value:
     array: bool
 
 
-def commands(source: bytes) -> Iterator[Command]:
-    """Yield the simple commands of a script in the order of the text, those in substitutions too."""
-    yield from _Reader(source).read(parse(source).root_node)
+def commands(source: bytes, leave_out: Callable[[str], object] | None = None) -> Iterator[Command]:
+    """Yield the simple commands of a script in the order of the text, those in substitutions too.
+
+    Args:
+        source: the script.
+        leave_out: called with each value that a ``case`` pattern or an ``if`` asks for; what runs under such a test
+            is skipped, its assignments too, where the answer is true.
+    """
+    yield from _Reader(source, leave_out).read(parse(source).root_node)
 
 
 class _Reader:
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, leave_out: Callable[[str], object] | None) -> None:
         self.source = source
+        self.leave_out = leave_out
         self.known: dict[str, _Value] = {}
 
     def read(self, root: Node) -> Iterator[Command]:
@@ -99,7 +107,16 @@ class _Reader:
                 if variable is not None:
                     self.known.pop(self._text(variable), None)
             if node.child_count and (kind not in _WORDS or self._substitutes(node)):
-                pending += reversed(node.named_children)
+                pending += reversed(self._followed(node))
+
+    def _followed(self, node: Node) -> list[Node]:
+        """Return the children that run, as far as ``leave_out`` decides it."""
+        if self.leave_out is None or node.type not in BRANCHES:
+            return node.named_children
+        return [child for child in node.named_children if not self._left_out(node, child)]
+
+    def _left_out(self, node: Node, child: Node) -> bool:
+        return self.leave_out is not None and any(map(self.leave_out, asked_for((node, child), self.source)))
 
     def _substitutes(self, node: Node) -> bool:
         text = source_text(node, self.source)

@@ -18,6 +18,8 @@ _HARDWARE = re.compile(rb"compute_cap|capability|bf16_supported|\bsm_?\d\d\b", r
 #: Equal switches say nothing: a test for True of one key and a True of another are not a translation.
 _SWITCHES = frozenset({b"true", b"false", b"0", b"1", b"yes", b"no", b"on", b"off", b"null", b"none", b""})
 _BRANCHES = frozenset({"if_statement", "case_item", "list"})
+#: What ``asked_for`` looks at.
+BRANCHES = _BRANCHES | {"elif_clause"}
 
 
 def _same(left: bytes, right: bytes) -> bool:
