@@ -12,11 +12,13 @@ from functools import lru_cache
 
 from verl_legacy_patch import suppression
 from verl_legacy_patch.codemod import Codemod
-from verl_legacy_patch.languages import language_of
+from verl_legacy_patch.languages import SourceError, language_of
 from verl_legacy_patch.scope import EVERYTHING, Scope, setting_reason
 from verl_legacy_patch.setting import Edit, Lines, Setting, Site, Span, splice
 from verl_legacy_patch.target import Target
 
+NOTEBOOK = "a notebook: its cells are not rewritten"
+BY_HAND = "in a notebook, whose cells are not rewritten: change it by hand"
 #: Decides about a file; with spans, only about the statements that touch them.
 Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
 
@@ -93,6 +95,8 @@ def decide(
     """
     language = language_of(path, source)
     reason = within.file_reason(path, source) or ("" if language else _unread(path))
+    if path.endswith(".ipynb") and reason == NOTEBOOK:
+        return _notebook(source, codemods, target)
     if reason:
         return _left_alone(source, codemods, reason)
     hits = find_hits(source, codemods)
@@ -201,8 +205,28 @@ def _left_alone(source: bytes, codemods: Iterable[Codemod], reason: str) -> list
     return sorted(rows, key=lambda edit: edit.span)
 
 
+def _notebook(source: bytes, codemods: Sequence[Codemod], target: Target) -> list[Edit]:
+    """Return the rows for a notebook: what its code chooses is reported, all else is left alone."""
+    from verl_legacy_patch.languages.notebook import cells
+
+    rows: list[Edit] = []
+    for cell in cells(source) if find_hits(source, codemods) else ():
+        try:
+            edits = decide(cell.name, cell.text.encode(), codemods, target)
+        except SourceError:
+            continue  # a magic that is no Python
+        for edit in edits:
+            if edit.action != "keep":
+                rows.append(
+                    replace(edit, span=cell.locate(edit.span), action="report", replacement=None, reason=BY_HAND)
+                )
+    known = {edit.codemod for edit in rows}
+    rows += [edit for edit in _left_alone(source, codemods, NOTEBOOK) if edit.codemod not in known]
+    return _settled(rows)
+
+
 def _unread(path: str) -> str:
-    return "a notebook: its cells are not rewritten" if path.endswith(".ipynb") else "neither code nor configuration"
+    return NOTEBOOK if path.endswith(".ipynb") else "neither code nor configuration"
 
 
 def _settled(edits: Iterable[Edit]) -> list[Edit]:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes
 from verl_legacy_patch.languages import SUFFIXES
 
-#: Files that can hold a setting. Others are not even looked at, so a tracked video costs nothing.
-SOURCE_SUFFIXES = frozenset(SUFFIXES)
+#: Files that can hold a setting (in notebooks it is only reported). Others are not even looked at, so a tracked video
+#: costs nothing.
+SOURCE_SUFFIXES = frozenset((*SUFFIXES, ".ipynb"))
 
 _INIT = b"verl/__init__.py"
 _VERSION = re.compile(rb"""^__version__(?:\s*:\s*str)?\s*=\s*["']([^"'\s]+)["']""", re.MULTILINE)
