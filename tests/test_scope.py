@@ -64,7 +64,7 @@ def test_files_in_scope(path: str) -> None:
     assert file_reason(path, b"import torch\n") == ""
 
 
-@pytest.mark.parametrize("path", ["recipe/queue/test_queue.py", "queue_test.py", "recipe/conftest.py"])
+@pytest.mark.parametrize("path", ["recipe/queue/test_queue.py", "queue_test.py", "recipe/conftest.py", "a/test.py"])
 def test_a_test_file_outside_of_tests_is_known_by_what_it_holds(path: str) -> None:
     assert file_reason(path, PYTEST) == "tests keep what they test"
     assert file_reason(path, b"model = load('bf16')\n") == ""

@@ -45,7 +45,7 @@ _INSIDE = re.compile(_any_of(0))
 _WHOLE = re.compile(rf"(?<![a-z])(?:{_any_of(1)})(?![a-z])")
 _QUANTISED_FILE = re.compile(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])[^/]*\.py$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
+_TEST_FILE = re.compile(r"(?:^|/)(?:tests?|test_[^/]*|[^/]*_test|conftest)\.py$")
 _TEST_CODE = re.compile(rb"^(?:import pytest|from pytest import|import unittest|(?:async )?def test_|class Test)", re.M)
 
 
