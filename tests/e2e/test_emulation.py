@@ -7,6 +7,7 @@ import json
 import pytest
 
 from e2e import runs
+from e2e.cases import by_release
 from e2e.logs import REPORTED
 
 pytestmark = pytest.mark.e2e
@@ -58,7 +59,6 @@ import json, sys, threading, warnings
 warnings.simplefilter("ignore")
 import torch
 from safetensors.torch import load
-from safetensors.numpy import save
 import numpy, struct
 
 def loaded():
@@ -96,8 +96,8 @@ def probe(machine, tmp_path, code, flash="absent"):
     return json.loads(outcome.log.partition("RESULTS")[2])
 
 
-@pytest.mark.parametrize("release", ["0.4.1", "0.9.0"])
-def test_what_is_refused_and_what_is_not(release, machine_for, tmp_path):
+@by_release(dict.fromkeys(("0.4.1", "0.9.0")))
+def test_what_is_refused_and_what_is_not(release, expected, machine_for, tmp_path):
     code = {name: code for name, (code, _) in REFUSED.items()} | ALLOWED
     results = probe(machine_for(release), tmp_path, code)
     assert {name: results[name] for name in ALLOWED} == dict.fromkeys(ALLOWED)

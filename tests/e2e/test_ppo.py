@@ -92,12 +92,21 @@ def test_patched_ppo_trains_saves_and_merges(release, expected, machine_for, tre
     assert len(outcome.series("critic/vf_loss")) == 2
 
     actor = output / "global_step_2" / "actor"
-    merged = tmp_path / "merged"
-    merge = ["-m", "verl.model_merger", "merge", "--backend=fsdp", f"--local_dir={actor}", f"--target_dir={merged}"]
-    outcome = runs.run(f"{release} merge patched", machine, tree, merge)
+    outcome, merged = merge(release, trees.FULL, "patched", actor, machine_for, tree_for, tmp_path)
     record(outcome)
     assert outcome.code == 0, outcome.tail()
     for folder in (merged, actor / "huggingface"):
         read = runs.run("read", machine, tree, ["-c", READ, str(folder)])
         assert read.code == 0, read.tail()
         assert json.loads(read.log.partition("RESULT")[2]) == [["torch.float32"], True], folder
+
+    outcome, _ = merge(release, trees.BASE, "original", actor, machine_for, tree_for, tmp_path)
+    record(outcome)
+    assert outcome.code != 0 and outcome.reported[:1] == ["bf16"], outcome.tail()
+
+
+def merge(release, options, name, actor, machine_for, tree_for, tmp_path):
+    """Merge the shards of a checkpoint into a model that transformers reads."""
+    machine, tree, merged = machine_for(release), tree_for(release, options), tmp_path / f"merged-{name}"
+    arguments = ["--backend=fsdp", f"--local_dir={actor}", f"--target_dir={merged}"]
+    return runs.run(f"{release} merge {name}", machine, tree, ["-m", "verl.model_merger", "merge", *arguments]), merged
