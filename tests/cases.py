@@ -96,6 +96,11 @@ class Fixture:
         path = self.folder / "reports.txt"
         return path.read_text().splitlines() if path.exists() else []
 
+    @cached_property
+    def result(self) -> Rewritten:
+        """Return the input as rewritten."""
+        return self.rewrite()
+
     def rewrite(self, source: bytes | None = None, codemods: Sequence[Codemod] | None = None) -> Rewritten:
         """Rewrite the input, or another text in its place."""
         return rewrite(self.path, self.before if source is None else source, codemods or self.codemods, self.target)

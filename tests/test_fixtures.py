@@ -13,9 +13,8 @@ from verl_legacy_patch.diff import file_patch
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
 def test_result_and_reports(fixture: Fixture) -> None:
-    result = fixture.rewrite()
-    assert result.after == fixture.after
-    assert reported(result) == fixture.reports
+    assert fixture.result.after == fixture.after
+    assert reported(fixture.result) == fixture.reports
 
 
 @pytest.mark.parametrize("fixture", CHANGED, ids=lambda fixture: fixture.name)
@@ -29,7 +28,7 @@ def test_git_apply_makes_the_results_of_the_patches(tmp_path: Path) -> None:
         path = f"{fixture.name}{fixture.suffix}"
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(fixture.before)
-        patches.append(file_patch(path, fixture.before, fixture.after, fixture.rewrite().edits, "100644"))
+        patches.append(file_patch(path, fixture.before, fixture.after, fixture.result.edits, "100644"))
     (tmp_path / "all.patch").write_bytes(b"".join(patches))
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
     subprocess.run(["git", "-c", "core.autocrlf=false", "apply", "all.patch"], cwd=tmp_path, check=True)

@@ -93,7 +93,8 @@ def statements(raw: bytes, hits: Sequence[Span], only: Sequence[Span] | None = N
 
 def _in_comment_line(raw: bytes, hit: Span) -> bool:
     """Return whether a hit stands in a line that is all comment: nothing there can be a setting."""
-    return raw[raw.rfind(b"\n", 0, hit.start) + 1 : hit.end].lstrip().startswith(b"#")
+    line = raw[raw.rfind(b"\n", 0, hit.start) + 1 : hit.end].lstrip()
+    return line.startswith(b"#") and b"\n" not in line
 
 
 def settings(raw: bytes, hits: Sequence[Span]) -> Iterator[Setting]:

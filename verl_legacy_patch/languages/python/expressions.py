@@ -60,10 +60,9 @@ class Expressions:
         self.found.append(Setting(slot.path, value, where, slot.position, names, advice, code, slot.allowed, around))
 
     def _attribute(self, node: cst.Attribute, slot: Slot) -> None:
-        if not isinstance(node.value, cst.Name) and self.on.is_hit(node.value):
+        self.leaf(node, slot)
+        if not isinstance(node.value, cst.Name):  # torch.bfloat16.itemsize: the name may be the shorter one
             self.value(node.value, slot.inside())
-        else:
-            self.leaf(node, slot)
 
     def _string(self, node: Any, slot: Slot) -> None:
         pieces = nodes.pieces_of(node)

@@ -109,13 +109,14 @@ class _Statements(Expressions):
             slot = slot.naming(why.PROBE)
         if path and path[-1] == "__doc__":
             slot = slot.naming(why.MESSAGE)
-        if isinstance(target, cst.Subscript) and self.on.is_hit(target):
+        if isinstance(target, cst.Subscript):
             self.value(target, Slot(names=why.REGISTERED))
-            if not path or nodes.string(_index(target)) is None or why.is_value_name(path[-1]):
+            if _names_value(target):
                 slot = slot.naming(why.TABLE)
         self.value(value, slot)
 
 
-def _index(target: cst.Subscript) -> cst.BaseExpression | None:
-    element = target.slice[0].slice if len(target.slice) == 1 else None
-    return element.value if isinstance(element, cst.Index) else None
+def _names_value(target: cst.Subscript) -> bool:
+    """Return whether an assignment fills a table: ``NAMES[torch.bfloat16] = …``, ``KERNELS["bf16", 90] = …``."""
+    indexes = [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
+    return any(why.is_value_name(nodes.bare_name(index)) for index in indexes)
