@@ -175,7 +175,9 @@ def _block(
     module: cst.Module,
 ) -> Iterator[Statement]:
     for node in body:
-        span = source.raw_span(spans[id(node)])
+        decorators = getattr(node, "decorators", ())  # LibCST counts them as white space before the node
+        start = spans[id(decorators[0])].start if decorators else spans[id(node)].start
+        span = source.raw_span(Span(start, spans[id(node)].end))
         inside = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
         if not inside:
             continue
