@@ -27,12 +27,11 @@ def outcomes(python: Path, tree: Path, skip: list[Path]) -> tuple[dict[str, str]
     paths = [path.relative_to(tree) for path in sorted((tree / "tests").rglob("*_on_cpu.py"))]
     paths = [path for path in paths if path not in skip]
     alone = [path for path in paths if ALONE.search((tree / path).read_text())]
-    together = [path for path in paths if path not in alone]
-    found = _run(python, tree, together, SECONDS_TOGETHER)
+    found = run(python, tree, [path for path in paths if path not in alone], SECONDS_TOGETHER)
     assert found is not None, "pytest did not finish"
     hanging = []
     for path in alone:
-        more = _run(python, tree, [path], SECONDS_ALONE)
+        more = run(python, tree, [path], SECONDS_ALONE)
         if more is None:
             hanging.append(path)
         else:
@@ -40,7 +39,20 @@ def outcomes(python: Path, tree: Path, skip: list[Path]) -> tuple[dict[str, str]
     return found, hanging
 
 
-def _run(python: Path, tree: Path, paths: list[Path], seconds: int) -> dict[str, str] | None:
+def passing(found: dict[str, str]) -> set[str]:
+    """Return the tests that passed."""
+    return {test for test, state in found.items() if state == "passed"}
+
+
+def file_of(test: str) -> Path:
+    """Return the file of a test, relative to the tree."""
+    parts = test.partition("::")[0].split(".")
+    while not parts[-1].endswith("_on_cpu"):  # a class
+        parts.pop()
+    return Path(*parts).with_suffix(".py")
+
+
+def run(python: Path, tree: Path, paths: list[Path], seconds: int) -> dict[str, str] | None:
     """Run files in one pytest process; return None when it does not end."""
     with tempfile.TemporaryDirectory(prefix="vp-", ignore_cleanup_errors=True) as scratch:
         report = Path(scratch) / "report.xml"
