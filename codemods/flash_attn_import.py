@@ -13,10 +13,10 @@ reported unless a test for them is around.
 Source: https://github.com/Dao-AILab/flash-attention/blob/main/flash_attn/bert_padding.py
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from verl_legacy_patch.codemod import Codemod, codemod_folder
+from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.scope import backend
 from verl_legacy_patch.setting import Edit
 from verl_legacy_patch.target import Target
@@ -37,6 +37,7 @@ class FlashAttnImport(Codemod):
     name = "flash-attn-import"
     words = ("flash_attn",)
     trigger = r"\b(?:from|import)\s+flash_attn\b"
+    support = ("torch_padding",)
 
     def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
         """Redirect the padding helpers; report what else would need flash-attn."""
@@ -79,7 +80,3 @@ class FlashAttnImport(Codemod):
         return not isinstance(node.names, cst.ImportStar) and all(
             alias.evaluated_name in HELPERS for alias in node.names
         )
-
-    def added_files(self, edited: Mapping[str, list[Edit]], package: str, target: Target) -> dict[str, bytes]:
-        """Return the pure PyTorch module."""
-        return {f"{package}/utils/torch_padding.py": (codemod_folder() / "support" / "torch_padding.py").read_bytes()}

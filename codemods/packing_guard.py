@@ -14,10 +14,10 @@ functions of these names with other parameters, which are reported.
 Source: https://github.com/huggingface/transformers/pull/39228
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from verl_legacy_patch.codemod import Codemod, codemod_folder
+from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.setting import Edit, Span
 from verl_legacy_patch.target import Target
 
@@ -41,6 +41,7 @@ class PackingGuard(Codemod):
     grade = "review"
     words = tuple(FUNCTIONS)
     trigger = rf"def\s+(?:{'|'.join(FUNCTIONS)})\b"
+    support = ("packing_guard",)
     when = "attention that is not flash"
 
     def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
@@ -62,10 +63,6 @@ class PackingGuard(Codemod):
             yield Edit(where, self.name, "rewrite", code, "refuses packing that would leak", self.grade)
         else:
             yield Edit(span, self.name, "report", None, "unknown parameters: add a check by hand", self.grade)
-
-    def added_files(self, edited: Mapping[str, list[Edit]], package: str, target: Target) -> dict[str, bytes]:
-        """Return the module with the check."""
-        return {f"{package}/utils/packing_guard.py": (codemod_folder() / "support" / "packing_guard.py").read_bytes()}
 
 
 def _call(node: "cst.FunctionDef", target: Target) -> str:

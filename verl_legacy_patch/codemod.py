@@ -38,6 +38,7 @@ class Codemod:
             statements, scalars and words that overlap a match are looked at. It must accept a superset of
             what the codemod rewrites.
         when: the condition of ``applies`` in words, for the documentation.
+        support: modules of ``codemods/support`` that rewritten code imports from ``verl.utils``.
     """
 
     name: ClassVar[str]
@@ -45,6 +46,7 @@ class Codemod:
     words: ClassVar[tuple[str, ...]]
     trigger: ClassVar[str]
     when: ClassVar[str] = "always"
+    support: ClassVar[tuple[str, ...]] = ()
     extra_keys: tuple[str, ...] = ()
 
     def applies(self, target: Target) -> bool:
@@ -68,14 +70,15 @@ class Codemod:
         return sites
 
     def added_files(self, edited: Mapping[str, list[Edit]], package: str, target: Target) -> dict[str, bytes]:
-        """Return files (path in the checkout -> content) that the rewritten code needs.
+        """Return files (path in the checkout -> content) that the rewritten code needs: the ``support`` modules.
 
         Args:
             edited: this codemod's rewrites by path; never empty.
             package: the folder of the ``verl`` package in the checkout, such as ``verl`` or ``training/verl``.
             target: what is rewritten to.
         """
-        return {}
+        folder = codemod_folder() / "support"
+        return {f"{package}/utils/{module}.py": (folder / f"{module}.py").read_bytes() for module in self.support}
 
     def with_keys(self, names: Iterable[str]) -> Codemod:
         """Return a copy that treats ``names`` as its own keys too: a fork's words for the same thing."""

@@ -288,7 +288,7 @@ def _add_files(checkout: Checkout, plan: Plan) -> None:
         for change in plan.changes:
             mine = [edit for edit in change.edits if edit.codemod == codemod.name]
             if mine:
-                edited.setdefault(_package_of(change.path, packages), {})[change.path] = mine
+                edited.setdefault(package_of(change.path, packages), {})[change.path] = mine
         for package, by_path in edited.items():
             if package:
                 for path, content in codemod.added_files(by_path, package, plan.target).items():
@@ -297,7 +297,7 @@ def _add_files(checkout: Checkout, plan: Plan) -> None:
                 _report_missing_package(plan, codemod, by_path)
 
 
-def _package_of(path: str, packages: Sequence[str]) -> str:
+def package_of(path: str, packages: Sequence[str]) -> str:
     """Return the verl package nearest to a file: the one around it, else the first; empty for none."""
     around = [package for package in packages if path.startswith(package + "/")]
     return max(around, key=len) if around else (packages[0] if packages else "")
@@ -307,10 +307,14 @@ def _add(checkout: Checkout, plan: Plan, path: str, content: bytes, codemod: str
     existing = checkout.read_path(path)
     if existing == content or any(change.path == path for change in plan.changes):
         return
-    if existing is not None:
+    if existing is None:
+        plan.changes.append(FileChange(path, None, content, "100644", codemod=codemod))
+    elif existing.partition(b"\n")[0] == content.partition(b"\n")[0]:  # by a former version
+        edit = Edit(Span(0, len(existing)), codemod, "rewrite", content.decode())
+        mode = next((candidate.mode for candidate in checkout.named([path])), "100644")
+        plan.changes.append(FileChange(path, existing, content, mode, (edit,), codemod))
+    else:
         plan.problems.append(Problem(path, 0, "exists already with other content: rename it, it would be overwritten"))
-        return
-    plan.changes.append(FileChange(path, None, content, "100644", codemod=codemod))
 
 
 def _report_missing_package(plan: Plan, codemod: Codemod, by_path: Mapping[str, Sequence[Edit]]) -> None:

@@ -109,7 +109,9 @@ def _check(checkout: SelectedFiles, run: Run, output: str, report: Path | None, 
             _fix(checkout, plan)
         elif plan.changes and output == "text":
             say([_total(plan)])
-    return bool(plan.changes)
+    forgotten = [] if plan.changes else _forgotten(plan, checkout)
+    say(f"{path} is imported but not in git: git add {path}" for path in forgotten)
+    return bool(plan.changes or forgotten)
 
 
 def _notes(plan: Plan, run: Run) -> Iterator[Note]:
@@ -122,6 +124,27 @@ def _notes(plan: Plan, run: Run) -> Iterator[Note]:
     for path, row in plan.unused_suppressions:
         if text := complaint(row, active, discover(), all_ran=not run.chosen_here):
             yield Note(path, row.line, text)
+
+
+def _forgotten(plan: Plan, checkout: SelectedFiles) -> list[str]:
+    """Return modules that rewritten files import, and that would not be in the commit that a hook is asked about."""
+    from verl_legacy_patch.checkout.gitio import show
+    from verl_legacy_patch.plan import package_of
+
+    modules = {f"utils.{module}".encode(): module for codemod in plan.codemods for module in codemod.support}
+    users = checkout.selected([*modules]) if (checkout.root / ".git").exists() else []
+    if not users:
+        return []
+    packages = checkout.packages()
+    wanted = {
+        f"{package}/utils/{module}.py"
+        for candidate, content in checkout.read(users)
+        if (package := package_of(candidate.path, packages))
+        for word, module in modules.items()
+        if word in content
+    }
+    tracked = set(checkout.list_folder(""))
+    return [show(path) for path in sorted(wanted - tracked) if checkout.has_file(path)]
 
 
 def _print(plan: Plan, checkout: SelectedFiles, notes: list[Note], output: str) -> None:
