@@ -550,15 +550,15 @@ def test_python_stops_in_the_middle(repo: Path, tmp_path: Path, monkeypatch: pyt
     checkout = opened(repo)
     sha = commit_tree(checkout, CHANGES, MESSAGE)
     for module, name in (
-        (commit_module, "_commit"),
+        (commit_module, "write_commit"),
         (commit_module, "_store"),
-        (switching, "_run_switch"),
+        (switching, "_run_git"),
         (switching, "current_branch"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, stop)
             if name == "current_branch":
-                patch.setattr(switching, "_run_switch", lambda *_: (1, "no"))
+                patch.setattr(switching, "_run_git", lambda *_: (1, "no"))
             with pytest.raises(KeyboardInterrupt):
                 publish(checkout, NAME, commit_tree(checkout, CHANGES, MESSAGE) if module is commit_module else sha)
         untouched(repo, before, tmp_path)

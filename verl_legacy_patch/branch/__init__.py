@@ -57,8 +57,8 @@ def preflight(
             raise GitError(NAMELESS if nameless(err) else f"git has no identity for you: {one_line(err)}")
 
 
-def refuse_dirty(checkout: GitCheckout) -> None:
-    """Refuse a work tree with uncommitted changes in tracked files."""
+def refuse_dirty(checkout: GitCheckout, instead: str = ", or use --no-switch to leave the work tree alone") -> None:
+    """Refuse a work tree with uncommitted changes in tracked files; ``instead`` is what else could be done."""
     if dirty := checkout.dirty():
         from verl_legacy_patch.branch.backup import alone, stale
 
@@ -72,17 +72,14 @@ def refuse_dirty(checkout: GitCheckout) -> None:
             )
         some = ", ".join(show(path) for path in dirty[:3]) + (", ..." if len(dirty) > 3 else "")
         files = "1 tracked file has" if len(dirty) == 1 else f"{len(dirty)} tracked files have"
-        raise GitError(
-            f"{files} uncommitted changes in {where} ({some}): commit or stash them, "
-            "or use --no-switch to leave the work tree alone"
-        )
+        raise GitError(f"{files} uncommitted changes in {where} ({some}): commit or stash them{instead}")
 
 
-def refuse_unfinished(checkout: GitCheckout) -> None:
+def refuse_unfinished(checkout: GitCheckout, instead: str = ", or use --no-switch") -> None:
     """Refuse to leave a commit on which a merge, rebase or the like waits to be finished."""
     for mark, what in _UNFINISHED.items():
         if (checkout.git_dir / mark).exists():
-            raise GitError(f"a {what} is unfinished in {show(str(checkout.root))}: end it first, or use --no-switch")
+            raise GitError(f"a {what} is unfinished in {show(str(checkout.root))}: end it first{instead}")
 
 
 def _free(checkout: GitCheckout, name: str, changes: Sequence[Change] | None = None) -> None:

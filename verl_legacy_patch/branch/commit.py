@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from git import Repo
 
 # The private index is an ordinary full one, whatever the user's index is made of.
-_PLAIN_INDEX = (
+PLAIN_INDEX = (
     "core.fsmonitor=false",
     "core.untrackedCache=false",
     "core.splitIndex=false",
@@ -39,25 +39,25 @@ def commit_tree(checkout: GitCheckout, changes: Sequence[Change], message: str, 
     """
     parent = parent or checkout.base
     _check(checkout, changes)
-    with _scratch() as folder, opened(checkout) as repo:
+    with scratch() as folder, opened(checkout) as repo:
         with repo.git.custom_environment(GIT_INDEX_FILE=str(folder / "index")):
-            call(repo, "read-tree", parent, config=_PLAIN_INDEX)
+            call(repo, "read-tree", parent, config=PLAIN_INDEX)
             lines = [
                 b"%s %s 0\t%s\0" % (change.mode.encode(), sha, to_bytes(change.path))
                 for change, sha in zip(changes, _store(repo, changes, folder), strict=True)
             ]
-            with _stream(folder, b"".join(lines)) as stream:
+            with as_file(folder, b"".join(lines)) as stream:
                 index = ("update-index", "-z", "--index-info")
-                code, _, err = attempt(repo, *index, config=_PLAIN_INDEX, stdin=stream)
+                code, _, err = attempt(repo, *index, config=PLAIN_INDEX, stdin=stream)
             if code or "gnoring path" in err:  # a path that git forbids is skipped with exit code 0
                 raise GitError(f"git update-index failed in {show(str(checkout.root))}: {one_line(err)}")
-            tree = call(repo, "write-tree", config=_PLAIN_INDEX).decode().strip()
-        with _stream(folder, message.encode("utf-8", "surrogateescape")) as stream:
-            return _commit(repo, tree, parent, stream)
+            tree = call(repo, "write-tree", config=PLAIN_INDEX).decode().strip()
+        with as_file(folder, message.encode("utf-8", "surrogateescape")) as stream:
+            return write_commit(repo, tree, parent, stream)
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
     """Give a folder for temporary files, which goes whatever happens."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="verl-patch-"))
@@ -104,20 +104,21 @@ def _store(repo: Repo, changes: Sequence[Change], folder: Path) -> list[bytes]:
         path = folder / str(number)
         path.write_bytes(change.content)
         paths.append(os.fsencode(path) + b"\n")
-    with _stream(folder, b"".join(paths)) as stream:
+    with as_file(folder, b"".join(paths)) as stream:
         return call(repo, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=stream).split()
 
 
 @contextmanager
-def _stream(folder: Path, content: bytes) -> Iterator[BinaryIO]:
-    # A real file and not a pipe: git reads it at its own pace, so nothing can block.
+def as_file(folder: Path, content: bytes) -> Iterator[BinaryIO]:
+    """Give the content as a real file and not a pipe: git reads it at its own pace, so nothing can block."""
     path = folder / "stdin"
     path.write_bytes(content)
     with path.open("rb") as stream:
         yield stream
 
 
-def _commit(repo: Repo, tree: str, parent: str, message: BinaryIO) -> str:
+def write_commit(repo: Repo, tree: str, parent: str, message: BinaryIO) -> str:
+    """Write a commit to the object database, signed if the user wishes so, and return its name."""
     # Plain commit-tree does not look at commit.gpgsign.
     signs = attempt(repo, "config", "--type=bool", "--get", "commit.gpgsign")[1].strip() == b"true"
     options = ["-S"] if signs else []

@@ -1,4 +1,4 @@
-"""Switch the work tree to a new branch, or leave it exactly as it was.
+"""Move the work tree to another commit, on a new branch or on its own, or leave it exactly as it was.
 
 git checks a lot before it starts, but a filter that fails, a full disk or Ctrl-C half-way leaves a mixture:
 git has then removed files and keeps the old index. So what differs is backed up first.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from verl_legacy_patch.branch import (
     call,
@@ -25,7 +26,7 @@ from verl_legacy_patch.checkout import gitio
 from verl_legacy_patch.checkout.gitio import GitError, one_line, show
 from verl_legacy_patch.checkout.revision import GitCheckout
 
-__all__ = ["publish", "switch"]
+__all__ = ["forward", "publish", "switch"]
 
 _LOCKED = "index.lock': File exists"
 
@@ -60,47 +61,120 @@ def switch(checkout: GitCheckout, name: str) -> None:
         _switch(checkout, name, None, interrupts)
 
 
-def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts: Interrupts) -> None:
-    options = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"]
-    target = create_at or f"refs/heads/{name}"
-    code, out, err = gitio.run([*options, "HEAD", target, "--"], checkout.root)
-    if code:
-        raise _refused(name, one_line(err))
-    differing = out.split(b"\0")[:-1]
+def forward(checkout: GitCheckout, sha: str) -> None:
+    """Move the branch that is checked out, and the work tree, forward to a commit on top of it.
+
+    Raises:
+        GitError: it was not possible; work tree, index and branch are as they were.
+        KeyboardInterrupt: likewise.
+    """
+    refuse_unfinished(checkout)
     branch = current_branch(checkout)
-    head = gitio.read(["rev-parse", "--verify", "HEAD"], checkout.root).decode().strip()
+    if branch is None:
+        raise GitError("no branch is checked out that could get the commit: switch to one, or name a new one")
+    # The user's own settings of git merge must not make a merge commit of it, or stop it.
+    options = ("--ff-only", "--quiet", "--no-stat", "--no-autostash", "--no-verify-signatures")
+
+    def arrived() -> bool:
+        return _head(checkout) == sha
+
+    def undo(head: str) -> None:
+        if arrived():
+            with opened(checkout) as repo:
+                call(repo, "update-ref", "-m", "verl-patch: undone", f"refs/heads/{branch}", head, sha)
+
+    with alone(checkout.git_dir), held_signals() as interrupts:
+        _move(checkout, _Move(branch, sha, ("merge", *options, sha), arrived, lambda: None, undo), interrupts)
+
+
+class _Move(NamedTuple):
+    """One git command that changes the work tree, and how to go back.
+
+    Attributes:
+        name: of the branch that it leads to, for messages.
+        target: the commit that it leads to.
+        command: what git is asked to do.
+        arrived: returns whether HEAD is there.
+        prepare: done before it.
+        undo: takes HEAD back to a commit. The files are back already.
+    """
+
+    name: str
+    target: str
+    command: tuple[str, ...]
+    arrived: Callable[[], bool]
+    prepare: Callable[[], None]
+    undo: Callable[[str], None]
+
+
+def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts: Interrupts) -> None:
+    branch = current_branch(checkout)
+    created = False
+
+    def prepare() -> None:
+        nonlocal created
+        if create_at is not None:
+            create_branch(checkout, name, create_at)
+            created = True
+
+    def undo(head: str) -> None:
+        with opened(checkout) as repo:
+            if current_branch(checkout) == name:
+                note = ("-m", "verl-patch: switch undone")
+                if branch is None:
+                    call(repo, "update-ref", *note, "--no-deref", "HEAD", head)
+                else:
+                    call(repo, "symbolic-ref", *note, "HEAD", f"refs/heads/{branch}")
+        if created and create_at is not None:
+            remove_branch(checkout, name, create_at)
+
+    target = create_at or f"refs/heads/{name}"
+    command = ("switch", "--quiet", "--no-guess", name)
+    move = _Move(name, target, command, lambda: current_branch(checkout) == name, prepare, undo)
+    _move(checkout, move, interrupts)
+
+
+def _move(checkout: GitCheckout, move: _Move, interrupts: Interrupts) -> None:
+    options = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"]
+    code, out, err = gitio.run([*options, "HEAD", move.target, "--"], checkout.root)
+    if code:
+        raise _refused(move.name, one_line(err))
+    differing = out.split(b"\0")[:-1]
+    head = _head(checkout)
     try:
         backup = Backup(checkout.git_dir)
     except OSError as error:
-        raise _refused(name, f"cannot write in {show(str(checkout.git_dir))}: {error.strerror}") from None
-    created = started = False
+        raise _refused(move.name, f"cannot write in {show(str(checkout.git_dir))}: {error.strerror}") from None
+    started = False
     try:
         for path in (os.fsencode(checkout.git_dir / "index"), *(_full(checkout, path) for path in differing)):
             backup.save(path)
         interrupts.check()
-        if create_at is not None:
-            create_branch(checkout, name, create_at)
-            created = True
+        move.prepare()
         started = True
-        code, err = _run_switch(checkout, name, interrupts)
+        code, err = _run_git(checkout, move.command, interrupts)
         if code and _LOCKED in err:
             started = False  # another git is at work: what has changed is not from us
         # A failing post-checkout hook is the user's own matter: git has switched by then.
-        if code and current_branch(checkout) != name:
+        if code and not move.arrived():
             interrupts.check()
-            raise _refused(name, one_line(err))
-        _check_written(checkout, name, differing, err)
+            raise _refused(move.name, one_line(err))
+        _check_written(checkout, move.name, differing, err)
     except BaseException as error:
         interrupts.refuse()
         if started:
             backup.restore()
-        _undo(checkout, name, branch, head, create_at if created else None)
+        move.undo(head)
         interrupts.check()  # what failed may have failed because of it
         if isinstance(error, OSError):
-            raise _refused(name, error.strerror or str(error)) from None
+            raise _refused(move.name, error.strerror or str(error)) from None
         raise
     finally:
         backup.discard()
+
+
+def _head(checkout: GitCheckout) -> str:
+    return gitio.read(["rev-parse", "--verify", "HEAD"], checkout.root).decode().strip()
 
 
 def _check_written(checkout: GitCheckout, name: str, differing: Sequence[bytes], err: str) -> None:
@@ -112,24 +186,10 @@ def _check_written(checkout: GitCheckout, name: str, differing: Sequence[bytes],
             raise _refused(name, one_line(err))
 
 
-def _undo(checkout: GitCheckout, name: str, branch: str | None, head: str, created_at: str | None) -> None:
-    """Take HEAD back to where it was and remove the branch. The files are back already."""
+def _run_git(checkout: GitCheckout, command: Sequence[str], interrupts: Interrupts) -> tuple[int, str]:
+    """Run git so that a signal reaches it: it then removes its locks and ends."""
     with opened(checkout) as repo:
-        if current_branch(checkout) == name:
-            note = ("-m", "verl-patch: switch undone")
-            if branch is None:
-                call(repo, "update-ref", *note, "--no-deref", "HEAD", head)
-            else:
-                call(repo, "symbolic-ref", *note, "HEAD", f"refs/heads/{branch}")
-    if created_at is not None:
-        remove_branch(checkout, name, created_at)
-
-
-def _run_switch(checkout: GitCheckout, name: str, interrupts: Interrupts) -> tuple[int, str]:
-    """Run ``git switch`` so that a signal reaches it: it then removes its locks and ends."""
-    with opened(checkout) as repo:
-        command = ["git", "switch", "--quiet", "--no-guess", name]
-        running = repo.git.execute(command, as_process=True, with_stdout=False)  # ends git when collected
+        running = repo.git.execute(["git", *command], as_process=True, with_stdout=False)  # ends git when collected
         process = running.proc
         assert process is not None and process.stderr is not None
         said: list[bytes] = []

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch import __version__
-from verl_legacy_patch.branch import attempt, call, current_branch, opened, refuse_dirty, refuse_unfinished
-from verl_legacy_patch.branch.history import PatchCommit, find_patch_commits
-from verl_legacy_patch.branch.switching import switch
+from verl_legacy_patch.branch import (
+    current_branch,
+    refuse_dirty,
+    refuse_unfinished,
+)
+from verl_legacy_patch.branch.commit import PLAIN_INDEX, as_file, scratch, write_commit
+from verl_legacy_patch.branch.history import REVERTS, PatchCommit, standing
+from verl_legacy_patch.branch.repo import attempt, call, opened
+from verl_legacy_patch.branch.switching import forward, switch
 from verl_legacy_patch.checkout import gitio
-from verl_legacy_patch.checkout.gitio import GitError, one_line
+from verl_legacy_patch.checkout.gitio import GitError, one_line, show
 from verl_legacy_patch.checkout.revision import GitCheckout
 
-REVERTS = "Verl-Patch-Reverts"
+if TYPE_CHECKING:
+    from git import Repo
+
+_DIFF = ("diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class Undone(NamedTuple):
@@ -23,13 +34,6 @@ class Undone(NamedTuple):
     commits: list[PatchCommit]
     branch: str | None = None
     sha: str | None = None
-
-
-def standing(checkout: GitCheckout) -> list[PatchCommit]:
-    """Return the patch commits in HEAD's history that are not undone, newest first."""
-    commits = find_patch_commits(checkout)
-    reverted = {sha for commit in commits for sha in commit.trailers.get(REVERTS, "").split()}
-    return [commit for commit in commits if REVERTS not in commit.trailers and commit.sha not in reverted]
 
 
 def undo(checkout: GitCheckout) -> Undone:
@@ -41,63 +45,76 @@ def undo(checkout: GitCheckout) -> Undone:
     Raises:
         GitError: there is no patch, the tree is not clean, or reverting conflicts. Nothing has changed.
     """
-    refuse_unfinished(checkout)
-    refuse_dirty(checkout)
     commits = standing(checkout)
     if not commits:
         raise GitError("there is no patch to undo: no commit in HEAD's history was made by verl-patch and still stands")
+    refuse_unfinished(checkout, instead="")
+    refuse_dirty(checkout, instead="")
     home = _home(checkout, commits)
     if home is not None:
         switch(checkout, home)
         return Undone(commits, branch=home)
-    return Undone(commits, sha=_revert(checkout, commits))
+    sha = _reverse(checkout, commits)
+    forward(checkout, sha)
+    return Undone(commits, sha=sha)
 
 
-def _home(checkout: GitCheckout, commits: list[PatchCommit]) -> str | None:
+def _home(checkout: GitCheckout, commits: Sequence[PatchCommit]) -> str | None:
     """Return the branch to switch back to, when the patch is all that the current branch adds to it."""
-    names = {commit.trailers.get("Verl-Patch-From") for commit in commits}
-    name = names.pop() if len(names) == 1 else None
+    name = commits[-1].trailers.get("Verl-Patch-From")  # what came later was added on the branch of the patch
     if not name or name == current_branch(checkout):
         return None
-    ref = f"refs/heads/{name}"
-    code, out, _ = gitio.run(["rev-list", "--max-count", str(len(commits) + 1), "HEAD", f"^{ref}", "--"], checkout.root)
+    own = ["rev-list", "--max-count", str(len(commits) + 1), "HEAD", f"^refs/heads/{name}", "--"]
+    code, out, _ = gitio.run(own, checkout.root)
+    return name if code == 0 and set(out.decode().split()) == {commit.sha for commit in commits} else None
+
+
+def _reverse(checkout: GitCheckout, commits: Sequence[PatchCommit]) -> str:
+    """Build the commit that takes the changes of the commits back, newest first. Only objects are written."""
+    lines = [
+        "Undo the rewrite for GPUs without bfloat16",
+        "",
+        *(f"This reverts commit {commit.sha}." for commit in commits),
+        "",
+        f"Verl-Patch-Version: {__version__}",
+        f"{REVERTS}: {' '.join(commit.sha for commit in commits)}",
+        "",
+    ]
+    with (
+        tempfile.TemporaryDirectory(prefix="verl-patch-", ignore_cleanup_errors=True) as name,
+        opened(checkout) as repo,
+    ):
+        folder = Path(name)
+        with repo.git.custom_environment(GIT_INDEX_FILE=str(folder / "index")):
+            call(repo, "read-tree", checkout.base, config=PLAIN_INDEX)
+            for commit in commits:
+                _take_back(repo, commit, folder, commits)
+            tree = call(repo, "write-tree", config=PLAIN_INDEX).decode().strip()
+        with as_file(folder, "\n".join(lines).encode()) as message:
+            return write_commit(repo, tree, checkout.base, message)
+
+
+def _take_back(repo: Repo, commit: PatchCommit, folder: Path, commits: Sequence[PatchCommit]) -> None:
+    """Take the changes of one commit back in the private index, by a three-way merge of each file."""
+    config = (*PLAIN_INDEX, "apply.whitespace=nowarn", "apply.ignoreWhitespace=no", "core.quotePath=true")
+    patch = call(repo, *_DIFF, f"{commit.sha}^", commit.sha, "--", config=config)
+    if not patch:
+        return
+    with as_file(folder, patch) as stdin:
+        code, _, err = attempt(repo, "apply", "--cached", "--3way", "--reverse", config=config, stdin=stdin)
+    if code and "cannot be used together" in err.replace("incompatible", "cannot be used together"):  # before git 2.32
+        with as_file(folder, patch) as stdin:
+            code, _, err = attempt(repo, "apply", "--cached", "--reverse", config=config, stdin=stdin)
     if code:
-        return None
-    return name if set(out.decode().split()) == {commit.sha for commit in commits} else None
+        raise GitError(_conflict(repo, err, commits))
 
 
-def _revert(checkout: GitCheckout, commits: list[PatchCommit]) -> str:
-    message = "\n".join(
-        [
-            "Undo the rewrite for GPUs without bfloat16",
-            "",
-            *(f"This reverts commit {commit.sha}." for commit in commits),
-            "",
-            f"Verl-Patch-Version: {__version__}",
-            f"{REVERTS}: {' '.join(commit.sha for commit in commits)}",
-            "",
-        ]
+def _conflict(repo: Repo, err: str, commits: Sequence[PatchCommit]) -> str:
+    unmerged = call(repo, "ls-files", "-u", "-z", config=PLAIN_INDEX).split(b"\0")[:-1]
+    paths = sorted({os.fsdecode(entry.partition(b"\t")[2]) for entry in unmerged})
+    paths = paths or sorted(set(re.findall(r"^error: (.*): patch does not apply$", err, re.MULTILINE)))
+    where = f"conflicts in {', '.join(map(show, paths[:3]))}{', …' if len(paths) > 3 else ''}"
+    return (
+        f"later commits changed the same lines, {where if paths else one_line(err)}; nothing is changed. "
+        f"By hand: git revert {' '.join(commit.sha[:10] for commit in commits)}"
     )
-    shas = [commit.sha for commit in commits]
-    with opened(checkout) as repo, tempfile.TemporaryDirectory(prefix="verl-patch-") as folder:
-        file = Path(folder, "message")
-        file.write_text(message)
-        try:
-            code, _, err = attempt(repo, "revert", "--no-commit", *shas)
-            if code:
-                conflicts = gitio.read(["diff", "--name-only", "--diff-filter=U", "-z"], checkout.root)
-                raise GitError(_conflict(conflicts, err, shas))
-            code, _, err = attempt(repo, "commit", "--quiet", "--no-edit", "-F", str(file))
-            if code:
-                raise GitError(f"the revert could not be committed: {one_line(err)}")
-        except BaseException:
-            attempt(repo, "revert", "--abort")
-            attempt(repo, "reset", "--merge", "HEAD")
-            raise
-        return call(repo, "rev-parse", "HEAD").decode().strip()
-
-
-def _conflict(conflicts: bytes, err: str, shas: list[str]) -> str:
-    names = [gitio.show(gitio.to_text(name)) for name in conflicts.split(b"\0") if name]
-    where = f"conflicts in {', '.join(names[:3])}{', …' if len(names) > 3 else ''}" if names else one_line(err)
-    return f"later commits changed the same lines, {where}; nothing is changed. By hand: git revert {' '.join(shas)}"

@@ -49,7 +49,7 @@ def _history(checkout: Checkout) -> list[str]:
     if not isinstance(checkout, GitCheckout):
         return ["git:      no repository"]
     from verl_legacy_patch.branch import current_branch
-    from verl_legacy_patch.branch.undo import standing
+    from verl_legacy_patch.branch.history import standing
 
     branch = current_branch(checkout)
     dirty = checkout.dirty()

@@ -51,11 +51,12 @@ def destination(
                 3,
             )
         return Destination("", switch=False)
-    from verl_legacy_patch.branch import current_branch, preflight, refuse_dirty
-    from verl_legacy_patch.branch.undo import standing
+    from verl_legacy_patch.branch import current_branch, preflight, refuse_dirty, refuse_unfinished
+    from verl_legacy_patch.branch.history import standing
 
     current = current_branch(checkout)
     if asked in (None, current) and switch and checkout.is_head and current and standing(checkout):
+        refuse_unfinished(checkout)
         refuse_dirty(checkout)
         return Destination(current, goes_on=True)
     name = default if asked is None else asked
@@ -84,14 +85,13 @@ def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, p
         lines = ["", "The files on disk are rewritten; there is no git commit to go back to."]
         return [*lines, f"  look:  {_git(about.path)} diff"] if (checkout.root / ".git").exists() else lines
     from verl_legacy_patch.branch import current_branch
-    from verl_legacy_patch.branch.advance import advance
-    from verl_legacy_patch.branch.switching import publish
+    from verl_legacy_patch.branch.switching import forward, publish
 
     branch = current_branch(checkout)
     before = shlex.quote(branch) if branch else f"--detach {checkout.base[:10]}"
     sha = _commit(plan, about, checkout, per_codemod)
     if where.goes_on:
-        advance(checkout, sha)
+        forward(checkout, sha)
     else:
         publish(checkout, where.branch, sha, switch_to=where.switch)
     return _next_steps(about.path, before, where)
