@@ -21,7 +21,7 @@ class Destination(NamedTuple):
     Attributes:
         branch: the branch that gets the commit.
         switch: whether the work tree follows.
-        goes_on: the branch exists, is checked out, and holds a patch already: the commit is added to it.
+        goes_on: the branch is checked out and has had a patch before, perhaps undone: the commit is added to it.
     """
 
     branch: str
@@ -52,10 +52,10 @@ def destination(
             )
         return Destination("", switch=False)
     from verl_legacy_patch.branch import current_branch, preflight, refuse_dirty, refuse_unfinished
-    from verl_legacy_patch.branch.history import standing
+    from verl_legacy_patch.branch.history import find_patch_commits
 
     current = current_branch(checkout)
-    if asked in (None, current) and switch and checkout.is_head and current and standing(checkout):
+    if asked in (None, current) and switch and checkout.is_head and current and find_patch_commits(checkout):
         refuse_unfinished(checkout)
         refuse_dirty(checkout)
         return Destination(current, goes_on=True)
