@@ -80,11 +80,7 @@ def _reverse(checkout: GitCheckout, commits: Sequence[PatchCommit]) -> str:
         f"{REVERTS}: {' '.join(commit.sha for commit in commits)}",
         "",
     ]
-    with (
-        tempfile.TemporaryDirectory(prefix="verl-patch-", ignore_cleanup_errors=True) as name,
-        opened(checkout) as repo,
-    ):
-        folder = Path(name)
+    with scratch() as folder, opened(checkout) as repo:
         with repo.git.custom_environment(GIT_INDEX_FILE=str(folder / "index")):
             call(repo, "read-tree", checkout.base, config=PLAIN_INDEX)
             for commit in commits:
