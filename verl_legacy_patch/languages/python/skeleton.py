@@ -1,9 +1,10 @@
 """A Python file without what nobody asks about, so that ``ast`` has less to build.
 
-Functions and classes that hold no interesting place become ``...``; all else keeps its line and its column. Where a
-block ends is told by its indentation, outside of strings. What is not sure (tabs, quotes inside of f-strings as in
-Python 3.12) makes it give up; what could still go wrong (a bracket that is continued further left) leaves a text that
-does not parse. In both cases the caller parses the whole file.
+Functions and classes that hold no interesting place become an assignment (they bind a name too, and ``pass`` would say
+of a handler that it does nothing); all else keeps its line and its column. Where a block ends is told by its
+indentation, outside of strings. What is not sure (tabs, quotes inside of f-strings as in Python 3.12) makes it give up;
+what could still go wrong (a bracket that is continued further left) leaves a text that does not parse. In both cases
+the caller parses the whole file.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CONTINUED = re.compile(rb"\\\r?\n")
 
 
 def skeleton(utf8: bytes, keep: Sequence[Span]) -> bytes | None:
-    """Return a file with only those functions and classes that touch one of the spans, the others as ``...``.
+    """Return a file with only those functions and classes that touch one of the spans, the others as ``_=0``.
 
     None when that would save nothing, or it is not sure where blocks begin and end.
     """
@@ -121,7 +122,7 @@ class _Cutter:
             if any(span.start <= end and span.end >= start for span in self._keep):
                 decorated = indent if decorator else -1
                 continue
-            parts += (utf8[position:first], b"...", b"\n" * utf8.count(b"\n", start, end))
+            parts += (utf8[position:first], b"_=0", b"\n" * utf8.count(b"\n", start, end))
             position = end
         parts.append(utf8[position:])
         return b"".join(parts)
