@@ -12,6 +12,10 @@ from verl_legacy_patch.plan import Plan
 from verl_legacy_patch.setting import Site
 
 
+#: Version of the JSON, which ``schema/plan-1.json`` describes.
+FORMAT = 1
+
+
 @dataclass(frozen=True, slots=True)
 class About:
     """The checkout that a report is about."""
@@ -32,6 +36,7 @@ def as_json(plan: Plan, about: About) -> dict[str, Any]:
     """Return the plan as JSON data; the shape is part of the contract with other tools."""
     capability = str(plan.target.capability)
     return {
+        "format": FORMAT,
         "version": __version__,
         "verl_version": about.verl_version,
         "base": about.base,
