@@ -29,6 +29,7 @@ BUDGET, DEFAULT = "max_num_batched_tokens", 8192
 #: Names of a length in Hydra, longest form last: the last one given counts.
 _PROMPT = ("data.max_prompt_length", "rollout.prompt_length")
 _RESPONSE = ("data.max_response_length", "rollout.response_length")
+_NAMES = (b"prompt_length", b"response_length")
 _OTHER_ENGINE = re.compile(r"sglang|trtllm|hf|naive")
 #: One of two lengths has to be above half of the default for their sum to be above it.
 _LONG = r"(?:409[7-9]|4[1-9]\d\d|[5-9]\d{3}|\d{5,})\b"
@@ -44,9 +45,11 @@ class BatchedTokens(Codemod):
     name = "batched-tokens"
     grade = "review"
     words = (f"{BUDGET}=", "max_response_length=")
+    # the usual way to write the budget is the sum of both, and 1024 * 4 is not long
     trigger = (
-        rf"{BUDGET}=\S"
-        rf"|\bmax_(?:prompt|response)_length=[\"']?(?:\$\{{\w+:?[-=])?[\"']?(?:{_LONG}|\$\(\(|\$\{{?(?!max_)\w)"
+        rf"{BUDGET}=(?![\"']?\$\(\(\s*\$?\{{?\w*prompt_length\}}?\s*\+\s*\$?\{{?\w*response_length)\S"
+        rf"|max_(?:prompt|response)_length=[\"']?(?:\$\{{\w+:?[-=])?[\"']?"
+        rf"(?:{_LONG}|\$\(\((?!\s*1024\s*\*\s*[1-4]\s*\)\))|\$\{{?(?!max_)\w)"
     )
     when = "compute capability below 8.0"
 
@@ -56,7 +59,7 @@ class BatchedTokens(Codemod):
 
     def inspect(self, source: bytes, language: str, target: Target) -> Iterator[Edit]:
         """Add up the lengths of each command of a script."""
-        if language != "shell" or _SUM.search(source):
+        if language != "shell" or _SUM.search(source) or _plainly_enough(source):
             return
         from verl_legacy_patch.languages.shell.commands import commands
 
@@ -81,6 +84,16 @@ class BatchedTokens(Codemod):
         asked = any(site.action == "report" for site in sites)
         raises = asked and checkout.candidates([_RAISES], suffixes=(".py",))
         return [site for site in sites if site.action != "report"] if raises else sites
+
+
+def _plainly_enough(source: bytes) -> bool:
+    """Return whether numbers alone show that the budget suffices, which saves reading the script as the shell does."""
+    written = [re.findall(rb"max_%s=(\S+)" % name, source) for name in (b"num_batched_tokens", *_NAMES)]
+    plain = [[text.strip(b"\"'\\") for text in texts] for texts in written]
+    if b"max_model_len" in source or not all(text.isdigit() for texts in plain for text in texts):
+        return False
+    budgets, prompts, responses = ([*map(int, texts)] for texts in plain)
+    return max(prompts, default=0) + max(responses, default=0) <= min(budgets, default=DEFAULT)
 
 
 def _given(values: "Mapping[str, Word]", names: tuple[str, ...]) -> "Word | None":

@@ -13,7 +13,7 @@ Source: https://github.com/volcengine/verl/blob/main/verl/workers/engine/fsdp/tr
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,10 +84,10 @@ class DeadKeys(Codemod):
 
     name = "dead-keys"
     grade = "review"
-    words = ("fsdp_config.dtype=", "fsdp.dtype=", "engine.dtype=", ".use_torch_compile=", "fig.attn_implementation=")
+    words = (".dtype=", ".use_torch_compile=", "_config.attn_implementation=")
     trigger = (
-        r"(?:fsdp_config|\bfsdp|\bengine)\.dtype=\S|\b(?:actor|ref)\.use_torch_compile=\S"
-        r"|override_config\.attn_implementation=\S"
+        r"\.(?:dtype=(?:(?<=config.dtype=)|(?<=.fsdp.dtype=)|(?<=engine.dtype=))|use_torch_compile="
+        r"|attn_implementation=(?<=override_config.attn_implementation=))\S"
     )
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
@@ -102,7 +102,8 @@ class DeadKeys(Codemod):
         asked = [site for site in sites if site.action == "report"]
         if not asked:
             return sites
-        code = _code(checkout, [text for dead in KEYS for text in (*dead.reads, *dead.instead_reads)])
+        found = {dead for site in asked if (dead := _dead(site.reason.partition(":")[0]))}
+        code = _code(checkout, sorted({text for dead in found for text in (*dead.reads, *dead.instead_reads)}))
         others = {
             path for path in {site.path for site in asked} if _OTHER_BACKEND.search(checkout.read_path(path) or b"")
         }
@@ -128,9 +129,9 @@ def _advice(dead: Dead, key: str, code: bytes) -> str:
     return "nothing here reads this key, and no other does this: the code's own choice counts"
 
 
-def _code(checkout: "Checkout", texts: Iterable[str]) -> bytes:
+def _code(checkout: "Checkout", texts: Sequence[str]) -> bytes:
     """Return the Python files in scope that hold one of the texts."""
-    found = checkout.candidates([text.encode() for text in texts], suffixes=(".py",))
+    found = checkout.candidates([text.encode() for text in texts], suffixes=(".py",)) if texts else ()
     return b"\n".join(content for _, content in checkout.read(file for file in found if not file_reason(file.path)))
 
 

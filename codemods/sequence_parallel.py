@@ -24,10 +24,10 @@ class SequenceParallel(ReportCodemod):
     name = "sequence-parallel"
     grade = "review"
     words = ("ulysses_sequence_parallel_size", "ulysses_size")
-    # a variable that is handed over has its number elsewhere: names such as train_sp, SP_SIZE, ulysses
+    # a variable that is handed over has its number elsewhere: names such as train_sp and SP_SIZE
     trigger = (
         rf"{SIZE}[\"']?\s*[=:,]\s*[\"']?(?:\$\{{?\w+:?[-=])?(?:{MORE_THAN_ONE})\b"
-        rf"|\b\w*(?:sp|ulysses|parallel)\w*=[\"']?(?:\$\{{\w+:?[-=])?(?:{MORE_THAN_ONE})\b"
+        rf"|(?:sp|sp_?size|sp_degree)=[\"']?(?:\$\{{\w+:?[-=])?(?:{MORE_THAN_ONE})\b"
     )
     when = "attention that is not flash"
     rules = (Rule(SIZE, MORE_THAN_ONE, "sequence parallelism needs flash attention: set 1 and shorten the sequences"),)

@@ -102,7 +102,7 @@ def decide(
     hits = find_hits(source, codemods)
     if not hits:
         return []
-    spans = sorted({span for found in hits.values() for span in found})
+    spans = sorted({span for codemod, found in hits.items() if _looks_closer(codemod) for span in found})
     edits: list[Edit] = []
     if language == "python":
         from verl_legacy_patch.languages.python import statements
@@ -119,6 +119,12 @@ def decide(
     for codemod in hits:
         edits += codemod.inspect(source, language or "", target)
     return _settled(edits)
+
+
+def _looks_closer(codemod: Codemod) -> bool:
+    """Return whether a codemod is asked about settings or statements: one that only inspects files needs none read."""
+    kind = type(codemod)
+    return kind.decide is not Codemod.decide or kind.visit is not Codemod.visit
 
 
 def decide_settings(settings: Iterable[Setting], codemods: Iterable[Codemod], target: Target) -> Iterator[Edit]:

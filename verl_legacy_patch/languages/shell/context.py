@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def chosen_under(path: Sequence[Node], value: str, source: bytes) -> str:
 def asked_for(path: Sequence[Node], source: bytes) -> tuple[str, ...]:
     """Return the values under whose tests the end of ``path`` runs: ``npu)``, ``if [ "$DEVICE" = npu ]``."""
     values: list[bytes] = []
-    for node, child in zip(path, path[1:], strict=False):
+    for node, child in pairwise(path):
         if node.type == "case_item":
             closing = next((index for index, part in enumerate(node.children) if part.type == ")"), 0)
             patterns = [part for part in node.children[:closing] if part.is_named]
