@@ -23,7 +23,7 @@ from verl_legacy_patch.languages.python.spans import Spans, spans_of
 from verl_legacy_patch.setting import Setting, Span
 
 #: What makes a lone part of a statement a statement.
-_PREFIXES = {"match_case": "match _:\n ", "ExceptHandler": "try: pass\n"}
+_PREFIXES = {"match_case": "match _:\n", "ExceptHandler": "try: pass\n"}
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,8 @@ def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statemen
     if text.startswith("elif"):
         text = "if  " + text[4:]
     prefix = _PREFIXES.get(place.kind, "")
+    if place.kind == "match_case":  # LibCST wants the body's indentation to start with this one
+        prefix += place.indent[:1]
     decorated = bool(place.indent) and text.startswith("@")
     if decorated:
         prefix = "if 1:\n" + place.indent
