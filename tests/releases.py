@@ -29,7 +29,7 @@ def release(version: str) -> Path:
 
 def sdist(version: str) -> Path:
     """Return a folder with the unpacked source distribution: ``verl/``, ``scripts/``, some of ``tests/``."""
-    return _unpacked(version, "sdist", ("--no-binary", ":all:", "--no-build-isolation"))
+    return _unpacked(version, "sdist", ("--no-binary", ":all:"))
 
 
 def _unpacked(version: str, kind: str, options: tuple[str, ...]) -> Path:
