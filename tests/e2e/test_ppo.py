@@ -66,8 +66,9 @@ def test_dtype_and_attention_only(release, expected, machine_for, tree_for, reco
     assert outcome.code != 0 and outcome.reported[:1] == [expected], outcome.tail()
 
 
-@by_release(dict.fromkeys(("0.4.1", "0.5.0", "0.9.0")))
+@by_release(dict.fromkeys(("0.4.1", "0.9.0")))
 def test_patched_grpo_trains(release, expected, machine_for, tree_for, record, tmp_path):
+    """Not with v0.5.0: its trainer and its HF rollout both repeat the prompts, so that rollout.n > 1 cannot work."""
     outcome = train(release, trees.FULL, "grpo patched", machine_for, tree_for, tmp_path)
     record(outcome)
     assert ppo_problems(outcome, STEPS, reward_rises=True) == [], outcome.tail()

@@ -48,7 +48,8 @@ def _build(pins: Pins, folder: Path) -> None:
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--constraint", pins.lock, *pins.packages]
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    command = [*pip, "--constraint", str(pins.lock), *pins.packages]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"cannot build {folder}:\n{done.stdout}{done.stderr}")
