@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,10 +131,11 @@ def make_mini(root: Path, more: Mapping[str, str | bytes] | None = None, *, git_
     return root
 
 
-def new_process(*arguments: str | Path, module: bool = True, **options: Any) -> subprocess.CompletedProcess[bytes]:
+def new_process(
+    *arguments: str | Path, start: Sequence[str] = ("-m", "verl_legacy_patch"), **options: Any
+) -> subprocess.CompletedProcess[bytes]:
     """Run the command line in a process of its own, as ``python -m`` unless told otherwise."""
     options["env"] = {**os.environ, "PYTHONPATH": str(PROJECT), **options.get("env", {})}
-    start = ["-m", "verl_legacy_patch"] if module else [str(PROJECT / "verl_legacy_patch/__main__.py")]
     command = [sys.executable, *start, *map(os.fspath, arguments)]
     return subprocess.run(command, timeout=60, check=False, **{"capture_output": True, **options})
 

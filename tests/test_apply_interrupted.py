@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,8 @@ def start(*arguments: str | Path, out: Path) -> int:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
         code = run([os.fspath(each) for each in arguments])
+    except KeyboardInterrupt:  # just before or after it
+        code = 130
     finally:
         os._exit(code)
 
@@ -107,10 +110,8 @@ class Rounds:
             self.out.write_bytes(b"")
             child = start("apply", self.root, out=self.out)
             time.sleep(self.seconds * 1.2 * (turn + random.random()) / (count * ROUNDS))
-            try:
+            with suppress(ProcessLookupError):
                 send(child, number)
-            except ProcessLookupError:
-                pass
             yield end(child)
             self.reset()
 
@@ -139,11 +140,9 @@ def test_interrupted(many: Path, tmp_path: Path, number: int, send: Callable[[in
         assert "Traceback" not in rounds.said
         on = rounds.whole()
         assert leftovers(many / ".git") == [] and list((tmp_path / "scratch").iterdir()) == [], rounds.said
-        assert code in (0, 128 + number), (code, rounds.said)
-        if code == 0:
-            assert on == BRANCH
-        elif number == signal.SIGINT:
-            assert "Interrupted: nothing is half done." in rounds.said
+        assert code in (0, 128 + number, -number), (code, rounds.said)
+        assert code != 0 or on == BRANCH
+        assert "Error" not in rounds.said
 
 
 def test_killed(many: Path, tmp_path: Path, verl: Verl) -> None:

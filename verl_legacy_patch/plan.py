@@ -132,13 +132,11 @@ def _rewrite_all(sources: Iterable[tuple[str, bytes]], plan: Plan, jobs: int) ->
         for path, content in sources:
             yield _attempt(path, content, plan.codemods, plan.target, plan.within)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from verl_legacy_patch.workers import in_workers
 
     keys = {codemod.name: codemod.extra_keys for codemod in plan.codemods}
-    with ProcessPoolExecutor(jobs) as pool:
-        tasks = [pool.submit(_in_worker, path, content, keys, plan.target, plan.within) for path, content in sources]
-        for task in tasks:
-            yield task.result()
+    calls = ((path, content, keys, plan.target, plan.within) for path, content in sources)
+    yield from in_workers(_in_worker, calls, jobs)
 
 
 def _in_worker(

@@ -10,7 +10,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -128,8 +128,6 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.caught: int | None = None
-        #: Called in the signal handler, to stop a child that would go on.
-        self.forward: Callable[[int], object] | None = None
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if a signal has come."""
@@ -141,6 +139,19 @@ class Interrupts:
         if threading.current_thread() is threading.main_thread():
             for each in _SIGNALS:
                 signal.signal(each, signal.SIG_IGN)
+
+
+@contextmanager
+def blocked_signals() -> Iterator[None]:
+    """Let what is started in the block never see Ctrl-C or a hang-up; ours wait until the block is over."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 @contextmanager
@@ -157,13 +168,14 @@ def held_signals() -> Iterator[Interrupts]:
 
     def note(number: int, frame: FrameType | None) -> None:
         interrupts.caught = number
-        if interrupts.forward is not None:
-            interrupts.forward(number)
 
     ignored = [each for each in _SIGNALS if signal.getsignal(each) in (signal.SIG_IGN, None)]  # as under nohup
     former = {each: signal.signal(each, note) for each in _SIGNALS if each not in ignored}
     try:
         yield interrupts
+    except Exception:
+        interrupts.check()  # what failed may have failed because of the signal, which reaches git too
+        raise
     finally:
         for each, handler in former.items():
             signal.signal(each, handler)

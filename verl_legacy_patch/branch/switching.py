@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,13 +23,14 @@ from verl_legacy_patch.branch import (
     refuse_unfinished,
     remove_branch,
 )
-from verl_legacy_patch.branch.backup import Backup, Interrupts, alone, held_signals, stale
+from verl_legacy_patch.branch.backup import Backup, Interrupts, alone, blocked_signals, held_signals, stale
 from verl_legacy_patch.checkout import gitio
 from verl_legacy_patch.checkout.gitio import GitError, one_line, show
 from verl_legacy_patch.checkout.revision import GitCheckout
 
 __all__ = ["forward", "publish", "switch"]
 
+_TICK, _PATIENCE = 0.05, 1.0  # seconds: between looks, and for git to end by itself after a signal
 _LOCKED = "index.lock': File exists"
 
 
@@ -159,6 +162,8 @@ def _move(checkout: GitCheckout, move: _Move, interrupts: Interrupts) -> None:
         if code and not move.arrived():
             interrupts.check()
             raise _refused(move.name, one_line(err))
+        if "error:" in err:
+            interrupts.check()  # Ctrl-C reaches filters too, and git goes on without one that has failed
         _check_written(checkout, move.name, differing, err)
     except BaseException as error:
         interrupts.refuse()
@@ -187,9 +192,15 @@ def _check_written(checkout: GitCheckout, name: str, differing: Sequence[bytes],
 
 
 def _run_git(checkout: GitCheckout, command: Sequence[str], interrupts: Interrupts) -> tuple[int, str]:
-    """Run git so that a signal reaches it: it then removes its locks and ends."""
+    """Run a git that a signal does not stop at once.
+
+    It mostly takes less than a second, and being done is better than being undone. And git can leave a lock
+    when a signal comes just as it makes one. Only a git that takes long (a slow filter, a network) is stopped: by
+    SIGTERM, at which it removes its locks.
+    """
     with opened(checkout) as repo:
-        running = repo.git.execute(["git", *command], as_process=True, with_stdout=False)  # ends git when collected
+        with blocked_signals():
+            running = repo.git.execute(["git", *command], as_process=True, with_stdout=False)  # killed when collected
         process = running.proc
         assert process is not None and process.stderr is not None
         said: list[bytes] = []
@@ -197,16 +208,16 @@ def _run_git(checkout: GitCheckout, command: Sequence[str], interrupts: Interrup
         # git counts, not the end of its output.
         reader = threading.Thread(target=_drain, args=(process.stderr.fileno(), said), daemon=True)
         reader.start()
-        interrupts.forward = process.send_signal
-        try:
-            if interrupts.caught is not None:  # it came before there was a process
-                process.send_signal(interrupts.caught)
-            code = process.wait()
-        finally:
-            interrupts.forward = None
+        patience = _PATIENCE
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_TICK)
+            if interrupts.caught is not None:
+                patience -= _TICK
+                if patience <= 0:
+                    process.send_signal(signal.SIGTERM)
         reader.join(0.5)
-        gitio.wait_for_signal(code)
-        return code, b"".join(said).decode("utf-8", "replace")
+        return process.returncode, b"".join(said).decode("utf-8", "replace")
 
 
 def _drain(descriptor: int, said: list[bytes]) -> None:
