@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from releases import release, sdist
+
 from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.plan import Plan, make_plan

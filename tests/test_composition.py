@@ -18,7 +18,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 from releases import VERSIONS
-from rewritten import carry_out, plan_for, plan_of, rewritten, source
+from rewritten import carry_out, plan_of, rewritten, source
 
 from verl_legacy_patch.scope import backend, file_reason
 
