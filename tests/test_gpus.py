@@ -128,7 +128,7 @@ def test_notes(gpu: str | None, dtype: str | None, says: str | None) -> None:
 BELOW_7 = {"torch-compile", "vllm-enforce-eager"}
 BELOW_8 = {
     "batched-tokens", "flash-attn-cross-entropy", "flash-attn-requirement", "unsupported-backend",
-    "vllm-attention-backend", "vllm-prefill",
+    "vllm-attention-backend", "vllm-prefill", "vllm-server-flags",
 }  # fmt: skip
 
 
