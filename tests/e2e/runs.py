@@ -120,6 +120,8 @@ def sft(machine: Machine, tree: Path, output: Path, *, steps: int = 8, strategy:
         f"trainer.default_local_dir={output}",
     ]
     if (tree / "verl/trainer/fsdp_sft_trainer.py").exists():
+        if "device: cuda" in (tree / "verl/trainer/config/sft_trainer.yaml").read_text():
+            common.append("trainer.device=cpu")
         return [
             *(*train, "-m", "verl.trainer.fsdp_sft_trainer", *common),
             f"model.partial_pretrain={machine.model}",
