@@ -14,7 +14,7 @@ from verl_legacy_patch import mirror, suppression
 from verl_legacy_patch.checkout import Checkout
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.rewrite import Rewritten, decide_settings, find_hits, finish, rewrite
+from verl_legacy_patch.rewrite import Rewritten, decide_settings, find_hits, finish, rewrite, unread
 from verl_legacy_patch.scope import EVERYTHING, Scope, is_mirror
 from verl_legacy_patch.setting import Edit, Setting, Site, Span
 from verl_legacy_patch.target import Target
@@ -93,11 +93,17 @@ def make_plan(
     candidates = checkout.selected(words)
     plan.files_read = len(candidates)
     modes = {candidate.path: candidate.mode for candidate in candidates}
-    sources = ((candidate.path, content) for candidate, content in checkout.read(candidates))
-    mirrors: list[tuple[str, bytes]] = []
     results: list[Rewritten] = []
+    inside = []
+    for candidate in candidates:
+        if reason := within.file_reason(candidate.path):
+            results.append(unread(candidate.path, reason))
+        else:
+            inside.append(candidate)
+    sources = ((candidate.path, content) for candidate, content in checkout.read(inside))
+    mirrors: list[tuple[str, bytes]] = []
     ordinary = _apart(sources, mirrors)
-    for done, outcome in enumerate(_rewrite_all(ordinary, plan, jobs), 1):
+    for done, outcome in enumerate(_rewrite_all(ordinary, plan, jobs), len(results) + 1):
         if isinstance(outcome, Problem):
             plan.problems.append(outcome)
         else:

@@ -19,6 +19,9 @@ from verl_legacy_patch.target import Target
 
 NOTEBOOK = "a notebook: its cells are not rewritten"
 BY_HAND = "in a notebook, whose cells are not rewritten: change it by hand"
+#: Stands for the codemod in the row of a file that nobody reads.
+WHOLE_FILE = "*"
+
 #: Decides about a file; with spans, only about the statements that touch them.
 Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
 
@@ -70,6 +73,11 @@ def finish(path: str, source: bytes, decide: Decide, language: str) -> Rewritten
         verify(language, source, after, edits, lambda text, only: suppression.suppressed(text, decide(text, only)))
     unused = tuple(suppression.unused(source, decided, language))
     return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)), unused)
+
+
+def unread(path: str, reason: str) -> Rewritten:
+    """Return the one row of a file that is out of scope by its path: nobody reads it."""
+    return Rewritten(path, b"", b"", (), (Site(path, 1, 1, 1, 1, WHOLE_FILE, "keep", "safe", "", None, reason),))
 
 
 def decide(

@@ -14,6 +14,7 @@ from verl_legacy_patch import __version__
 from verl_legacy_patch.checkout.gitio import show
 from verl_legacy_patch.plan import Plan
 from verl_legacy_patch.report import About
+from verl_legacy_patch.rewrite import WHOLE_FILE
 from verl_legacy_patch.setting import Site
 
 SUBJECT = "Choose {dtype} and {attn} attention for GPUs without bfloat16"
@@ -147,28 +148,36 @@ def _said(site: Site) -> str:
     return f"{site.codemod}: {show(reason) or _short(site.before)}"
 
 
-def _left_alone(sites: Sequence[Site]) -> list[str]:
-    if not sites:
-        return []
+def _left_alone(sites: Sequence[Site]) -> Iterator[str]:
+    """Yield what was looked at and stays, by reason, and the files that nobody looked into."""
     counts, files = Counter[str](), dict[str, set[str]]()
-    backends = Counter[str]()
     for site in sites:
-        match = _COUNT.search(site.reason)
-        count = int(match[1]) if match else 1
-        reason = _reason(site.reason[: match.start()] if match else site.reason)
-        if reason.endswith(_BACKEND):
-            backends[reason.removesuffix(_BACKEND)] += count
-            reason = _BACKEND
-        counts[reason] += count
-        files.setdefault(reason, set()).add(site.path)
-    width = len(f"{max(counts.values()):,}")
-    lines = ["", f"Left alone ({number(sum(counts.values()), 'place')}):"]
-    for reason, count in counts.most_common():
-        where = number(len(files[reason]), "file")
-        if reason == _BACKEND:
-            reason = f"what{_BACKEND}: {', '.join(name for name, _ in backends.most_common())}"
-        lines.append(f"  {count:{width},}  {show(reason)} ({where})")
-    return lines
+        if site.codemod != WHOLE_FILE:
+            match = _COUNT.search(site.reason)
+            reason = _reason(site.reason[: match.start()] if match else site.reason)
+            counts[reason] += int(match[1]) if match else 1
+            files.setdefault(reason, set()).add(site.path)
+    unread = Counter(site.reason for site in sites if site.codemod == WHOLE_FILE)
+    if counts:
+        yield from ("", f"Left alone ({number(sum(counts.values()), 'place')}):")
+        for reasons, row in _counted(counts):
+            yield f"{row} ({number(len(set().union(*(files[reason] for reason in reasons))), 'file')})"
+    if unread:
+        yield from ("", f"Not looked into ({number(sum(unread.values()), 'file')} with words that count elsewhere):")
+        yield from (row for _, row in _counted(unread))
+
+
+def _counted(reasons: Counter[str]) -> Iterator[tuple[list[str], str]]:
+    """Yield reasons with a row for them, the most frequent first; the backends share a row."""
+    backends = [reason for reason, _ in reasons.most_common() if reason.endswith(_BACKEND)]
+    together = Counter(reasons)
+    if backends:
+        together[backends[0]] = sum(together.pop(reason) for reason in backends)
+    width = len(f"{max(together.values()):,}")
+    names = ", ".join(name.removesuffix(_BACKEND) for name in backends)
+    for reason, count in together.most_common():
+        text = f"what{_BACKEND}: {names}" if reason in backends else reason
+        yield backends if reason in backends else [reason], f"  {count:{width},}  {show(text)}"
 
 
 def _reason(text: str) -> str:
