@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.plan import Plan, Progress
 
+#: Seconds of work before there is a progress bar.
+BAR_AFTER = 1.0
+
 
 @click.command("apply")
 @click.argument("checkout", type=click.Path(path_type=Path), default=".")
@@ -157,7 +160,7 @@ def _progress() -> Iterator[Progress | None]:
 
     def advance(done: int, total: int) -> None:
         nonlocal bar
-        if bar is None and time.monotonic() - started > 1:
+        if bar is None and time.monotonic() - started > BAR_AFTER:
             bar = click.progressbar(length=total, label="Reading", file=sys.stderr)
             bar.__enter__()
         if bar is not None:
@@ -165,6 +168,8 @@ def _progress() -> Iterator[Progress | None]:
 
     try:
         yield advance
+        if bar is not None and bar.length is not None:
+            bar.update(bar.length - bar.pos)  # the files that follow others are not counted on the way
     finally:
         if bar is not None:
             bar.__exit__(None, None, None)
