@@ -45,8 +45,8 @@ def as_json(plan: Plan, about: About) -> dict[str, Any]:
             "attn": plan.target.attn,
             "gpu": plan.target.gpu,
             "compute_capability": capability,
-            "notes": list(plan.target.notes),
         },
+        "notes": list(plan.target.notes),
         "sites": [asdict(site) for site in plan.sites],
         "files": [{"path": change.path, "status": change.status} for change in plan.changes],
         "summary": {
