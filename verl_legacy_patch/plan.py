@@ -209,7 +209,7 @@ def _mirror(
                 edits.append(_followed(edit, follows.get(setting), setting))
         return edits
 
-    return finish(path, source, decide, "yaml")
+    return finish(path, source, decide, "yaml", plan.codemods)
 
 
 def _followed(edit: Edit, follow: mirror.Follow | None, setting: Setting) -> Edit:

@@ -59,10 +59,12 @@ def rewrite(
         SourceError: the file cannot be read as its language says, or the result fails a check.
     """
     language = language_of(path, source) or ""
-    return finish(path, source, lambda text, only: decide(path, text, codemods, target, only, within), language)
+    return finish(
+        path, source, lambda text, only: decide(path, text, codemods, target, only, within), language, codemods
+    )
 
 
-def finish(path: str, source: bytes, decide: Decide, language: str) -> Rewritten:
+def finish(path: str, source: bytes, decide: Decide, language: str, codemods: Sequence[Codemod]) -> Rewritten:
     """Decide about a file, carry the edits out and check the result. See ``rewrite`` for the errors."""
     decided = decide(source, None)
     edits = tuple(suppression.suppressed(source, decided))
@@ -70,7 +72,14 @@ def finish(path: str, source: bytes, decide: Decide, language: str) -> Rewritten
     if after != source:
         from verl_legacy_patch.verify import verify
 
-        verify(language, source, after, edits, lambda text, only: suppression.suppressed(text, decide(text, only)))
+        def triggered(text: bytes) -> Iterator[Span]:
+            for found in find_hits(text, codemods).values():
+                yield from found
+
+        def again(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
+            return suppression.suppressed(text, decide(text, only))
+
+        verify(language, source, after, edits, again, triggered)
     unused = tuple(suppression.unused(source, decided, language))
     return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)), unused)
 
