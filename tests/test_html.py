@@ -130,6 +130,7 @@ def test_contrast_is_enough_to_read(page: str, scheme: str, front: str, back: st
 
 
 @pytest.mark.browser
+@pytest.mark.e2e  # like those it needs more than Python and PyPI
 def test_in_a_real_browser(page: str, tmp_path: Path) -> None:
     """Drive the page with its keys and filters in headless Chromium and read what came out."""
     browser = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
