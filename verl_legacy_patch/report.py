@@ -11,7 +11,6 @@ from verl_legacy_patch.diff import CONTEXT, file_patch
 from verl_legacy_patch.plan import Plan
 from verl_legacy_patch.setting import Site
 
-
 #: Version of the JSON, which ``schema/plan-1.json`` describes.
 FORMAT = 1
 

@@ -84,7 +84,7 @@ def verify(
 
 
 def is_word_for_word(before: bytes, edit: Edit) -> bool:
-    """Return whether an edit replaces a whole word by a word of the same kind, so that all tokens stay what they are."""
+    """Return whether a whole word makes way for one of the same kind: then all tokens stay what they are."""
     old, new = before[edit.span.start : edit.span.end], (edit.replacement or "").encode()
     if not (_WORD.fullmatch(old) and _WORD.fullmatch(new)) or old.count(b".") != new.count(b"."):
         return False
