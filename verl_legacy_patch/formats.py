@@ -50,16 +50,16 @@ def from_workspace(root: Path) -> Callable[[str], str]:
 
 def message(site: Site) -> str:
     """Return what there is to say about a site, in one line."""
-    before, after = _flat(site.before), _flat(site.after or "")
+    before, after, reason = _flat(site.before), _flat(site.after or ""), _flat(site.reason)
     if site.action != "rewrite":
-        return f"{before}: {site.reason}" if before else site.reason
+        return f"{before}: {reason}" if before else reason
     if not before:
         said = f"insert {after}"
     elif not after:
         said = f"remove {before}"
     else:
         said = f"{before} -> {after}"
-    return f"{said} ({site.reason})" if site.reason else said
+    return f"{said} ({reason})" if reason else said
 
 
 def line(site: Site | Note, shown: Callable[[str], str] = str) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
 @click.option("--fix", is_flag=True, help="Rewrite the files on disk. Branches and the index are never touched.")
 @target_options
 @codemod_options

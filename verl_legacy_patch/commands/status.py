@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,51 +13,68 @@ from verl_legacy_patch.commands.options import read_run
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
+    from verl_legacy_patch.commands.options import Run
 
 
 @click.command("status")
 @click.argument("checkout", type=click.Path(path_type=Path), default=".")
 def command(checkout: Path) -> None:
     """Say what CHECKOUT is: release, commit, by which version it is patched, and which sites are left."""
-    from verl_legacy_patch.checkout import CheckoutError, open_checkout, verl_version
-    from verl_legacy_patch.plan import make_plan
+    from verl_legacy_patch.checkout import CheckoutError, open_checkout
+    from verl_legacy_patch.checkout.gitio import show
+    from verl_legacy_patch.commands.output import emit
 
     try:
         opened = open_checkout(checkout)
         run = read_run(opened.root, {})
-        click.echo(
-            f"verl:     {verl_version(opened) or 'unknown release'} in {', '.join(opened.packages()) or 'no package'}"
-        )
-        for line in _history(opened):
-            click.echo(line)
-        click.echo(f"target:   {run.target}" + (f" ({run.source.path})" if run.source else ""))
-        plan = make_plan(opened, run.codemods, run.target, within=run.scope)
+        lines = list(_lines(opened, run))
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
-    left = plan.rewritten()
-    files = len({site.path for site in left})
-    click.echo(f"left:     {len(left)} places in {files} files" if left else "left:     nothing to rewrite")
+    emit(f"{key + ':':9} {show(text)}\n".encode() for key, text in lines)
+
+
+def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
+    from verl_legacy_patch.checkout import verl_version
+    from verl_legacy_patch.plan import make_plan
+    from verl_legacy_patch.summary import number
+
+    where = ", ".join(checkout.packages()) or "no package"
+    yield "verl", f"{verl_version(checkout) or 'unknown release'} in {where}"
+    patched = False
+    for key, text in _history(checkout):
+        patched = patched or (key == "patched" and text != "no")
+        yield key, text
+    yield "target", f"{run.target}" + (f" ({run.source.path})" if run.source else "")
+    plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
+    if left := plan.rewritten():
+        files = number(len({site.path for site in left}), "file")
+        what = "adds them to the patch" if patched else "rewrites them"
+        yield "left", f"{number(len(left), 'place')} in {files}: verl-patch apply {what}"
+    else:
+        yield "left", "nothing to rewrite"
     for problem in plan.problems:
-        click.echo(f"problem:  {problem}")
-    for submodule in opened.submodules():
-        state = "checked out" if submodule.checked_out else "not checked out"
-        click.echo(f"apart:    {submodule.path} is a submodule, {state}")
+        yield "problem", str(problem)
+    for submodule in checkout.submodules():
+        yield "apart", f"{submodule.path} is a submodule, {'' if submodule.checked_out else 'not '}checked out"
 
 
-def _history(checkout: Checkout) -> list[str]:
+def _history(checkout: Checkout) -> Iterator[tuple[str, str]]:
     from verl_legacy_patch.checkout import GitCheckout
+    from verl_legacy_patch.summary import number
 
     if not isinstance(checkout, GitCheckout):
-        return ["git:      no repository"]
+        yield "git", "no repository"
+        return
     from verl_legacy_patch.branch import current_branch
     from verl_legacy_patch.branch.history import standing
 
     branch = current_branch(checkout)
     dirty = checkout.dirty()
-    changed = f", {len(dirty)} changed files" if dirty else ""
-    lines = [f"commit:   {(checkout.base or '')[:10]} on {branch or 'no branch (detached HEAD)'}{changed}"]
+    changed = f", {number(len(dirty), 'changed file')}" if dirty else ""
+    yield "commit", f"{checkout.base[:10]} on {branch or 'no branch (detached HEAD)'}{changed}"
     commits = standing(checkout)
     for commit in commits:
-        version, target = (commit.trailers.get(f"Verl-Patch-{key}", "?") for key in ("Version", "Target"))
-        lines.append(f"patched:  {commit.sha[:10]} by version {version} for {target}")
-    return lines if commits else [*lines, "patched:  no"]
+        version, target, base = (commit.trailers.get(f"Verl-Patch-{key}", "?") for key in ("Version", "Target", "Base"))
+        yield "patched", f"{commit.sha[:10]} by verl-patch {version} for {target}, on {base[:10]}"
+    if not commits:
+        yield "patched", "no"

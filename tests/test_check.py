@@ -1,0 +1,322 @@
+"""``check``: exit codes, what is read, and what is left when it fails half-way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from forks import LEFT, RIGHT
+from minis import PROJECT, Verl, everything, make_mini, new_process
+from repos import as_nobody, git, leftovers, python, write
+
+from verl_legacy_patch.checkout import DirectoryCheckout
+from verl_legacy_patch.checkout.selection import locate, root_of
+
+LINE = "verl/a.py:3:20 dtype torch.bfloat16 -> torch.float32\n"
+
+
+@pytest.fixture
+def done(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verl: Verl) -> Path:
+    """Return a fork without a place left, which is the current folder."""
+    root = make_mini(tmp_path / "fork")
+    assert verl("check", "--fix", root).code == 1
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "rewritten")
+    monkeypatch.chdir(root)
+    return root
+
+
+def test_exit_codes_and_one_line_per_site(done: Path, verl: Verl) -> None:
+    nothing = verl("check")
+    assert (nothing.code, nothing.out, nothing.err) == (0, b"", "")
+    write(done, {"verl/a.py": LEFT})
+    assert verl("check").code == 0  # git does not know it
+    assert verl("check", "verl/a.py").code == 1  # unless it is asked about
+    git(done, "add", "verl/a.py")
+    left = verl("check")
+    assert (left.code, left.out.decode()) == (1, LINE)
+    assert left.err == (
+        "1 place left in 1 file; rewrite on disk: verl-patch check --fix, with a commit: verl-patch apply\n"
+    )
+    fixed = verl("check", "--fix")
+    assert (fixed.code, fixed.out.decode(), fixed.err) == (1, LINE, "rewrote verl/a.py\n")
+    assert verl("check", "--fix").code == 0
+    assert git(done, "diff", "--cached", "--name-only") == git(done, "diff", "--name-only") == "verl/a.py"
+
+
+def test_a_report_row_is_no_site(done: Path, verl: Verl) -> None:
+    write(done, {"run.sh": "python t.py actor_rollout_ref.rollout.name=sglang\n"})
+    ran = verl("check", "run.sh", "--format", "json")
+    assert ran.code == 0 and [site["action"] for site in ran.data["sites"]] == ["report"]
+
+
+def test_only_what_is_given_is_read(done: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(done, {"verl/a.py": LEFT, "verl/b.py": LEFT, "verl/workers/c.py": LEFT})
+    git(done, "add", "-A")
+    read: list[bytes] = []
+    real = DirectoryCheckout._read
+    monkeypatch.setattr(DirectoryCheckout, "_read", lambda self, path: read.append(path) or real(self, path))  # type: ignore[func-returns-value]
+    assert verl("check", "verl/a.py").out.decode() == LINE
+    assert set(read) == {b"verl/a.py"}
+    read.clear()
+    assert b"verl/workers/c.py" in verl("check", "verl/workers").out
+    assert all(path.startswith(b"verl/workers/") for path in read)
+
+
+@pytest.mark.parametrize("path", ["nothing.py", "verl/nothing", "verl/a.py/b"])
+def test_a_path_that_is_not_there(path: str, done: Path, verl: Verl) -> None:
+    verl("check", path).refused(3, path, "does not exist")
+
+
+def test_a_folder_that_is_no_checkout(
+    config: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    verl("check").refused(3, "is not a verl checkout")
+
+
+def test_without_git(config: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_mini(tmp_path / "wheel", {".verl-patch.toml": 'dtype = "float16"\n'}, git_too=False)
+    monkeypatch.chdir(root / "verl/workers")
+    assert verl("check", "actor.py").out.count(b"torch.float16") == 1  # the configuration is found from below
+    monkeypatch.chdir(root)
+    assert verl("check", "--fix").code == 1
+    assert verl("check").code == 0
+    assert "torch.float16" in (root / "verl/workers/actor.py").read_text()
+
+
+def test_without_any_sign_of_a_root_it_is_the_current_folder(
+    config: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A work tree whose repository is elsewhere (``git --git-dir``): hooks run at its top."""
+    write(tmp_path / "tree", {"tests/a.py": LEFT, "src/megatron/b.py": LEFT, "src/c.py": LEFT})
+    monkeypatch.chdir(tmp_path / "tree")
+    ran = verl("check", "tests/a.py", "src/megatron/b.py", "src/c.py")
+    assert ran.out.decode() == LINE.replace("verl/a.py", "src/c.py")
+    assert root_of(tmp_path / "tree/src/c.py") == tmp_path / "tree"
+    monkeypatch.chdir("/")
+    assert locate(tmp_path / "tree/src/c.py")[1].endswith("tree/src/c.py")
+
+
+def test_ways_to_name_a_file(done: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write(done, {"verl/a.py": LEFT, "verl/ü \n.py": LEFT})
+    (tmp_path / "short").symlink_to(done / "verl")
+    for name in ("./verl/a.py", done / "verl/a.py", "verl/../verl/a.py", tmp_path / "short/a.py"):
+        assert verl("check", name).out.decode() == LINE, name
+    assert verl("check", "verl/ü \n.py").out.decode() == LINE.replace("a.py", "ü \\n.py")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as a hook of another repository would have it
+    monkeypatch.setenv("GIT_WORK_TREE", "/nowhere")
+    monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
+    assert verl("check", done / "verl/a.py").out.decode() == "fork/" + LINE
+    assert verl("check", done).code == 0
+
+
+def test_links_are_not_followed(done: Path, verl: Verl, tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text(LEFT)
+    (done / "verl/link.py").symlink_to(tmp_path / "outside.py")
+    (done / "verl/dead.py").symlink_to("nowhere")
+    git(done, "add", "-A")
+    assert verl("check", "--fix", "verl/link.py", "verl/dead.py").code == 0
+    assert verl("check", "--fix").code == 0
+    assert (tmp_path / "outside.py").read_text() == LEFT
+
+
+def test_submodules_are_repositories_of_their_own(config: Path, tmp_path: Path, verl: Verl) -> None:
+    config.write_text(config.read_text() + '[protocol "file"]\n\tallow = always\n')
+    recipe = make_mini(tmp_path / "recipe", {".verl-patch.toml": 'dtype = "float16"\n'})
+    root = make_mini(tmp_path / "fork")
+    git(root, "submodule", "--quiet", "add", str(recipe), "recipe")
+    git(root, "commit", "-q", "-m", "recipe")
+    assert b"recipe/" not in verl("check", root).out
+    assert b"torch.float16" in verl("check", root / "recipe/verl/workers/actor.py").out
+    assert b"torch.float16" in verl("check", root / "recipe").out
+
+
+def test_comments_that_keep_nothing_are_named(done: Path, verl: Verl) -> None:
+    write(done, {"verl/a.py": "A = 1  # verl-patch: keep\nB = 2  # verl-patch: keep[dtyp]\n"})
+    ran = verl("check", "verl/a.py")
+    assert ran.code == 0 and ran.out == b""
+    assert ran.err.splitlines() == [
+        "verl/a.py:1: this 'verl-patch: keep' keeps nothing, remove it",
+        "verl/a.py:2: 'verl-patch: keep' names 'dtyp', which is no codemod; did you mean dtype?",
+    ]
+    assert len(verl("check", "verl/a.py", "--format", "json").data["unused_suppressions"]) == 2
+    assert verl("check", "verl/a.py", "--format", "github").out.count(b"::warning ") == 2
+    # another time the others run
+    assert "remove it" not in verl("check", "verl/a.py", "--select", "attention").err
+
+
+def test_syntax_errors(done: Path, verl: Verl) -> None:
+    write(done, {"verl/bad.py": "def f(dtype=torch.bfloat16:\n", "verl/a.py": LEFT, "verl/other.py": "def (:\n"})
+    ran = verl("check", "--fix", "verl/bad.py", "verl/a.py")
+    assert ran.code == 4 and ran.out.decode() == LINE
+    assert ran.err.splitlines()[0].startswith("Error: verl/bad.py:1: ") and "Traceback" not in ran.err
+    assert (done / "verl/a.py").read_text() == LEFT
+    assert verl("check", "verl/other.py").code == 0  # nothing in it to look at
+
+
+def test_a_file_that_cannot_be_read_or_written(done: Path, verl: Verl) -> None:
+    write(done, {"verl/a.py": LEFT, "verl/b.py": LEFT})
+    (done / "verl/a.py").chmod(0o000)
+    (done / "verl/b.py").chmod(0o444)
+    with as_nobody(done):
+        verl("check", "verl/a.py").refused(3, "verl/a.py", "Permission denied")
+        ran = verl("check", "--fix", "verl/b.py")
+        assert ran.code == 3 and "read-only" in ran.err
+    assert (done / "verl/b.py").read_text() == LEFT
+
+
+def test_modes_and_line_endings_stay(done: Path, verl: Verl) -> None:
+    write(done, {"verl/a.py": LEFT.replace("\n", "\r\n").rstrip(), "run.sh": "#!/bin/sh\npython t.py dtype=bf16"})
+    (done / "run.sh").chmod(0o755)
+    assert verl("check", "--fix", "verl/a.py", "run.sh").code == 1
+    assert (done / "verl/a.py").read_bytes() == RIGHT.replace("\n", "\r\n").rstrip().encode()
+    assert (done / "run.sh").stat().st_mode & 0o777 == 0o755
+
+
+def test_modules_of_a_former_version_are_replaced_and_others_are_not(done: Path, verl: Verl) -> None:
+    module = done / "verl/utils/torch_padding.py"
+    now = module.read_text()
+    write(done, {"verl/a.py": "from flash_attn.bert_padding import pad_input\n"})
+    module.write_text(now.replace("import torch", "import torch as former"))
+    ran = verl("check", "--fix", "verl/a.py")
+    assert ran.code == 1 and "rewrote verl/utils/torch_padding.py" in ran.err
+    assert module.read_text() == now
+    module.write_text("# my own\n")
+    write(done, {"verl/a.py": "from flash_attn.bert_padding import pad_input\n"})
+    ran = verl("check", "--fix", "verl/a.py")
+    assert ran.code == 4 and "exists already with other content" in ran.err
+    assert module.read_text() == "# my own\n"
+
+
+# --- two at a time, interrupts, no room
+
+SLOW = """
+import sys, time
+import verl_legacy_patch.branch.inplace as inplace
+real = inplace._stage
+def slow(*arguments):
+    real(*arguments)
+    print("staged", flush=True)
+    time.sleep({seconds})
+inplace._stage = slow
+from verl_legacy_patch.cli import run
+sys.exit(run(["check", "--fix", "verl/a.py", "verl/b.py"]))
+"""
+
+
+def start(root: Path, seconds: float = 1) -> subprocess.Popen[bytes]:
+    process = python(SLOW.format(seconds=seconds), cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    while b"staged" not in (line := process.stdout.readline()):
+        assert line, process.stderr and process.stderr.read()
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted_fix_leaves_the_files(number: int, done: Path, verl: Verl) -> None:
+    write(done, {"verl/a.py": LEFT, "verl/b.py": LEFT})
+    before = everything(done)
+    process = start(done, 30 if number == signal.SIGKILL else 1)
+    os.killpg(process.pid, number)
+    process.communicate()
+    assert process.returncode != 0
+    assert {path: entry for path, entry in everything(done).items() if ".verl-patch-" not in path} == before
+    if number != signal.SIGKILL:
+        assert everything(done) == before and leftovers(done / ".git") == []
+    assert verl("check", "--fix", "verl").code == 0  # they are not tracked
+    assert verl("check", "--fix", "verl/a.py", "verl/b.py").code == 1
+    assert (done / "verl/a.py").read_text() == RIGHT
+
+
+def test_what_a_killed_run_leaves_is_not_taken_for_sources(done: Path, verl: Verl) -> None:
+    write(done, {"verl/a.py": LEFT, "verl/b.py": LEFT})
+    process = start(done, 30)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    git(done, "add", "-A")
+    names = [line.partition(":")[0] for line in verl("check").out.decode().splitlines()]
+    assert names == ["verl/a.py", "verl/b.py"]
+
+
+def test_two_fixes_at_once(done: Path, verl: Verl) -> None:
+    write(done, {"verl/a.py": LEFT, "verl/b.py": LEFT})
+    process = start(done)
+    second = verl("check", "--fix", "verl/a.py")
+    assert second.code == 3 and "another verl-patch is writing" in second.err
+    process.communicate()
+    assert process.returncode == 1
+    assert (done / "verl/a.py").read_text() == (done / "verl/b.py").read_text() == RIGHT
+
+
+def test_a_file_that_an_editor_saves_meanwhile_is_not_overwritten(done: Path) -> None:
+    write(done, {"verl/a.py": LEFT, "verl/b.py": LEFT})
+    process = start(done)
+    write(done, {"verl/b.py": "mine\n"})
+    _, err = process.communicate()
+    assert process.returncode == 3 and b"has changed since it was read" in err
+    assert ((done / "verl/a.py").read_text(), (done / "verl/b.py").read_text()) == (LEFT, "mine\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="mounts a small disk")
+def test_full_disk(config: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(small)], check=False).returncode:
+        return  # a container may not mount
+    try:
+        root = make_mini(small / "fork", {"verl/big.py": LEFT + "# x\n" * 100_000}, git_too=False)
+        filler = small / "filler"
+        with filler.open("wb", buffering=0) as file:
+            for size in (65536, 4096):
+                try:
+                    while file.write(b"\0" * size):
+                        pass
+                except OSError:
+                    continue
+        before = everything(root)
+        monkeypatch.chdir(root)
+        ran = verl("check", "--fix", "verl/big.py", "verl/workers/actor.py")
+        assert ran.code == 3 and "No space left" in ran.err
+        assert everything(root) == before
+        filler.unlink()
+        assert verl("check", "--fix", "verl/big.py").code == 1
+    finally:
+        monkeypatch.undo()
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_in_a_locale_without_unicode(done: Path) -> None:
+    write(done, {"verl/ü.py": LEFT})
+    for env in ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}):
+        ran = new_process("check", "verl/ü.py", cwd=done, env=env)
+        assert ran.returncode == 1 and b"dtype torch.bfloat16 -> torch.float32" in ran.stdout, ran.stderr
+        assert b"Traceback" not in ran.stderr
+
+
+@pytest.mark.real
+def test_cost(done: Path) -> None:
+    """A file without a word costs less than 6 times ``python -c pass``, one with places less than 25 times."""
+    write(done, {"verl/plain.py": "X = 1\n" * 200, "verl/left.py": LEFT + "X = 1\n" * 200})
+
+    def cpu(code: str, *arguments: str) -> float:
+        env = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        costs = []
+        for _ in range(9):
+            before = os.times()
+            subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, check=False)
+            after = os.times()
+            costs.append(after.children_user + after.children_system - before.children_user - before.children_system)
+        return min(costs)
+
+    command = "from verl_legacy_patch.__main__ import main; main()"  # as the installed script does
+    cpu(command, "check", "verl/left.py")  # compiles
+    bare = cpu("pass")
+    assert cpu(command, "check", "verl/plain.py") < 6 * bare
+    assert cpu(command, "check", "verl/left.py") < 25 * bare

@@ -1,0 +1,295 @@
+"""``revert`` both ways, what it takes for undone, and what stops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from forks import LEFT, RIGHT
+from minis import BRANCH, PROJECT, TREE, Verl
+from repos import as_nobody, commit, git, leftovers, state, write
+
+from verl_legacy_patch.branch.history import standing
+from verl_legacy_patch.checkout import GitCheckout, open_checkout
+
+
+@pytest.fixture
+def patched(mini: Path, verl: Verl) -> Path:
+    """Return a repository on its patch branch."""
+    verl("apply", mini).done()
+    return mini
+
+
+def stands(root: Path) -> list[str]:
+    checkout = open_checkout(root)
+    assert isinstance(checkout, GitCheckout)
+    return [each.sha for each in standing(checkout)]
+
+
+def same_as_before(root: Path, *, but: tuple[str, ...] = ()) -> None:
+    """Check that HEAD has the files of ``main``, apart from those of the user."""
+    assert set(git(root, "diff", "--name-only", "main", "HEAD").split()) == set(but)
+    assert git(root, "status", "--porcelain") == ""
+
+
+# --- by a switch
+
+
+def test_switches_back_when_nothing_came_after(patched: Path, verl: Verl) -> None:
+    ran = verl("revert", patched)
+    assert ran.code == 0 and ran.out == b""
+    assert "Switched to branch main." in ran.err and f"git branch -D {BRANCH}" in ran.err
+    assert git(patched, "branch", "--show-current") == "main"
+    same_as_before(patched)
+    verl("revert", patched).refused(3, "there is no patch to undo")
+
+
+def test_switches_back_after_several_patch_commits_and_when_home_has_moved(patched: Path, verl: Verl) -> None:
+    git(patched, "switch", "-q", "main")
+    write(patched, {"verl/new.py": LEFT})
+    commit(patched)
+    git(patched, "switch", "-q", BRANCH)
+    git(patched, "merge", "-q", "--no-edit", "main")
+    verl("apply", patched).done()
+    assert len(stands(patched)) == 2
+    assert verl("revert", patched).code == 0
+    # the merge is a commit of the user, so the branch is kept, without the patch
+    assert git(patched, "branch", "--show-current") == BRANCH
+    same_as_before(patched)
+
+
+@pytest.mark.parametrize("name", ["feature/ü", "-x", "deleted"])
+def test_home_branch_with_an_odd_name_or_gone(name: str, mini: Path, verl: Verl) -> None:
+    if name == "-x":
+        git(mini, "update-ref", "refs/heads/-x", "HEAD")
+        git(mini, "symbolic-ref", "HEAD", "refs/heads/-x")
+    else:
+        git(mini, "switch", "-q", "-c", name)
+    assert verl("apply", mini).code == 0
+    if name == "deleted":
+        git(mini, "branch", "-q", "-D", name)
+    assert verl("revert", mini).code == 0
+    assert git(mini, "branch", "--show-current") == (BRANCH if name == "deleted" else name)
+    same_as_before(mini)
+
+
+# --- by a commit
+
+
+def test_reverts_by_a_commit_when_something_came_after(patched: Path, verl: Verl) -> None:
+    write(patched, {"verl/own.py": RIGHT, "verl/__init__.py": '"""Mine."""\n'})
+    mine = commit(patched)
+    ran = verl("revert", patched)
+    assert ran.code == 0 and "Reverted by commit" in ran.err
+    assert git(patched, "rev-parse", "HEAD^") == mine and git(patched, "branch", "--show-current") == BRANCH
+    same_as_before(patched, but=("verl/own.py", "verl/__init__.py"))
+    message = git(patched, "log", "-1", "--format=%B")
+    assert "This reverts commit" in message and "Verl-Patch-Reverts: " in message
+    assert stands(patched) == []
+    verl("revert", patched).refused(3, "there is no patch to undo")
+
+
+def test_apply_again_after_revert_goes_on_with_the_branch(patched: Path, verl: Verl) -> None:
+    write(patched, {"verl/own.py": LEFT})
+    commit(patched)
+    assert verl("revert", patched).code == 0
+    assert "Added to branch" in verl("apply", patched).done().err
+    assert git(patched, "show", "HEAD:verl/own.py") + "\n" == RIGHT
+    assert git(patched, "diff", "--name-only", BRANCH, "HEAD") == "" and len(stands(patched)) == 1
+    assert verl("revert", patched).code == 0
+    same_as_before(patched, but=("verl/own.py",))
+
+
+def test_follow_up_commit_has_just_the_new_sites(patched: Path, verl: Verl) -> None:
+    write(patched, {"verl/own.py": LEFT, "verl/pad.py": "from flash_attn.bert_padding import pad_input\n"})
+    commit(patched)
+    verl("apply", patched).done("Added to branch")
+    assert git(patched, "diff", "--name-only", "HEAD^", "HEAD").split() == ["verl/own.py", "verl/pad.py"]
+    assert git(patched, "status", "--porcelain") == "" and leftovers(patched / ".git") == []
+    assert "Nothing to rewrite" in verl("apply", patched).done().err
+    assert git(patched, "branch", "--list").split() == ["main", "*", BRANCH]
+    assert verl("revert", patched).code == 0
+    same_as_before(patched, but=("verl/own.py", "verl/pad.py"))
+
+
+def test_merged_rebased_and_cherry_picked_patches_are_found(patched: Path, verl: Verl) -> None:
+    git(patched, "switch", "-q", "main")
+    write(patched, {"verl/own.py": RIGHT})
+    commit(patched)
+    git(patched, "tag", "unpatched")
+    git(patched, "switch", "-q", "-c", "merged")
+    git(patched, "merge", "-q", "--no-edit", BRANCH)
+    git(patched, "switch", "-q", "-c", "rebased", BRANCH)
+    git(patched, "rebase", "-q", "main")
+    git(patched, "switch", "-q", "-c", "picked", "main")
+    git(patched, "cherry-pick", "-x", BRANCH)
+    for name in ("merged", "rebased", "picked"):
+        git(patched, "switch", "-q", name)
+        write(patched, {"verl/more.py": RIGHT})
+        commit(patched)
+        assert len(stands(patched)) == 1, name
+        assert verl("revert", patched).code == 0, name
+        assert git(patched, "diff", "--name-only", "unpatched", "HEAD") == "verl/more.py", name
+
+
+def test_signed_off_or_with_more_trailers(patched: Path, verl: Verl) -> None:
+    git(patched, "commit", "-q", "--amend", "--no-edit", "-s", "--trailer", "Change-Id: I123")
+    write(patched, {"verl/own.py": RIGHT})
+    commit(patched)
+    assert verl("revert", patched).code == 0
+    same_as_before(patched, but=("verl/own.py",))
+
+
+# --- what counts as undone
+
+
+def test_reverts_of_git_count_and_can_be_undone_in_turn(patched: Path) -> None:
+    [sha] = stands(patched)
+    git(patched, "revert", "--no-edit", "HEAD")
+    assert stands(patched) == []
+    git(patched, "revert", "--no-edit", "HEAD")
+    assert stands(patched) == [sha]
+
+
+def test_undone_stays_undone_after_a_rebase(patched: Path, verl: Verl) -> None:
+    write(patched, {"verl/own.py": RIGHT})
+    commit(patched)
+    assert verl("revert", patched).code == 0
+    git(patched, "switch", "-q", "-c", "by-git", "HEAD^")
+    git(patched, "revert", "--no-edit", f"{BRANCH}~2")
+    git(patched, "switch", "-q", "main")
+    write(patched, {"verl/up.py": RIGHT})
+    commit(patched)
+    for name in (BRANCH, "by-git"):
+        git(patched, "switch", "-q", name)
+        git(patched, "rebase", "-q", "main")
+        assert stands(patched) == [], name
+        assert verl("apply", patched).code == 0
+        assert len(stands(patched)) == 1, name
+
+
+def test_a_message_that_only_quotes_trailers_is_no_patch(mini: Path, verl: Verl) -> None:
+    git(mini, "commit", "-q", "--allow-empty", "-m", "Talk\n\n    Verl-Patch-Version: 0.1.0\n\nabout it")
+    git(mini, "commit", "-q", "--allow-empty", "-m", "Squash\n\nVerl-Patch-Version: 0.1.0\n\n* more")
+    assert stands(mini) == []
+
+
+# --- what stops it
+
+
+def test_conflict_changes_nothing_and_says_the_way_out(patched: Path, verl: Verl) -> None:
+    actor = (patched / "verl/workers/actor.py").read_text()
+    write(patched, {"verl/workers/actor.py": actor.replace("torch.float32", "torch.float16")})
+    commit(patched)
+    before = state(patched)
+    sha = stands(patched)[0]
+    verl("revert", patched).refused(3, "verl/workers/actor.py", "nothing is changed", f"git revert {sha[:10]}")
+    assert state(patched) == before and leftovers(patched / ".git") == []
+    assert not (patched / ".git/REVERT_HEAD").exists()
+    # the way out
+    subprocess.run(["git", "revert", sha[:10]], cwd=patched, capture_output=True, check=False)
+    write(patched, {"verl/workers/actor.py": TREE["verl/workers/actor.py"]})
+    git(patched, "add", "-A")
+    git(patched, "-c", "core.editor=true", "revert", "--continue")
+    assert stands(patched) == []
+    same_as_before(patched)
+
+
+def test_dirty_or_unfinished_is_refused(patched: Path, verl: Verl) -> None:
+    write(patched, {"README.md": "changed\n"})
+    before = state(patched)
+    ran = verl("revert", patched)
+    ran.refused(3, "uncommitted changes", "README.md")
+    assert "--no-switch" not in ran.err and state(patched) == before
+    git(patched, "checkout", "-q", "README.md")
+    (patched / ".git/MERGE_HEAD").write_text(git(patched, "rev-parse", "main") + "\n")
+    verl("revert", patched).refused(3, "a merge is unfinished")
+
+
+def test_untracked_file_in_the_way(patched: Path, verl: Verl) -> None:
+    git(patched, "rm", "-q", "verl/utils/windows.py")
+    commit(patched)
+    git(patched, "revert", "--no-edit", "HEAD")
+    git(patched, "rm", "-q", "--cached", "README.md")
+    git(patched, "commit", "-q", "-m", "no readme")
+    assert verl("revert", patched).code == 0
+    assert (patched / "README.md").read_text() == TREE["README.md"]
+
+
+def test_detached_and_without_git(patched: Path, tmp_path: Path, verl: Verl) -> None:
+    write(patched, {"verl/own.py": RIGHT})
+    commit(patched)
+    git(patched, "switch", "-q", "--detach")
+    before = state(patched)
+    verl("revert", patched).refused(3, "no branch is checked out")
+    assert state(patched) == before
+    write(tmp_path / "plain", {"verl/__init__.py": ""})
+    verl("revert", tmp_path / "plain").refused(3, "is no git repository")
+    verl("revert", tmp_path / "none").refused(3, "does not exist")
+
+
+def test_settings_of_git_that_could_change_the_result(patched: Path, config: Path, verl: Verl) -> None:
+    git(patched, "config", "branch." + BRANCH + ".mergeOptions", "--no-ff")
+    for key, value in (
+        ("merge.ff", "false"), ("merge.verifySignatures", "true"), ("diff.noprefix", "true"), ("diff.renames", "copies"),
+        ("diff.external", "false"), ("apply.whitespace", "fix"), ("core.whitespace", "cr-at-eol"), ("rerere.enabled", "true"),
+        ("diff.mnemonicPrefix", "true"), ("core.autocrlf", "input"),
+    ):  # fmt: skip
+        git(patched, "config", key, value)
+    write(patched, {"verl/own.py": RIGHT})
+    commit(patched)
+    assert verl("revert", patched).code == 0
+    same_as_before(patched, but=("verl/own.py",))
+    assert len(git(patched, "rev-parse", "HEAD^@").split()) == 1
+
+
+def test_read_only_repository(patched: Path, verl: Verl) -> None:
+    write(patched, {"verl/own.py": RIGHT})
+    commit(patched)
+    before = state(patched)
+    with as_nobody(patched):
+        (patched / "verl/workers").chmod(0o555)
+        ran = verl("revert", patched)
+        assert ran.code == 3 and ran.err.count("\n") == 1, ran
+        (patched / "verl/workers").chmod(0o755)
+    git(patched, "config", "--global", "safe.directory", "*")
+    assert state(patched) == before and leftovers(patched / ".git") == []
+
+
+INTERRUPTED = """
+import os, sys
+import verl_legacy_patch.branch.switching as switching
+real = switching._run_git
+def stop(*arguments):
+    {before}
+    result = real(*arguments)
+    {after}
+    return result
+switching._run_git = stop
+from verl_legacy_patch.cli import run
+sys.exit(run(["{command}", {root!r}]))
+"""
+
+
+@pytest.mark.parametrize("command", ["revert", "apply"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_interrupted_while_the_branch_moves(command: str, number: int, when: str, patched: Path, verl: Verl) -> None:
+    write(patched, {"verl/own.py": LEFT})
+    commit(patched)
+    before = state(patched)
+    moment = {"before": "pass", "after": "pass", when: f"os.kill(os.getpid(), {int(number)})"}
+    code = INTERRUPTED.format(command=command, root=str(patched), **moment)
+    env = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert when == "after" or done.returncode != 0
+    if state(patched) != before:  # it came too late: all is done
+        assert when == "after" and git(patched, "status", "--porcelain") == ""
+        assert git(patched, "rev-parse", "HEAD^") == before[3].split(f"refs/heads/{BRANCH} ")[1].split()[0]  # type: ignore[attr-defined]
+    assert leftovers(patched / ".git") == []
+    git(patched, "fsck", "--strict")
