@@ -110,14 +110,13 @@ def test_partially_staged_file(fork: Path) -> None:
     write(fork, {"verl/new.py": "import torch\n\n\nA = 1\n" + "\n" * 9})
     git(fork, "add", "-A")
     assert try_git(fork, "commit", "-m", "new").code == 0
-    write(fork, {"verl/new.py": "import torch\n\nA = dict(dtype=torch.bfloat16)\n" + "\n" * 9})
+    half = LEFT + "\n" * 9
+    write(fork, {"verl/new.py": half})
     git(fork, "add", "-A")
-    write(fork, {"verl/new.py": "import torch\n\nA = dict(dtype=torch.bfloat16)\n" + "\n" * 9 + "B = 2\n"})
+    write(fork, {"verl/new.py": half + "B = 2\n"})
     refused = try_git(fork, "commit", "-m", "half")
     assert refused.code == 1 and "rewrote verl/new.py" in refused.err
-    assert (
-        fork / "verl/new.py"
-    ).read_text() == "import torch\n\nA = dict(dtype=torch.float32)\n" + "\n" * 9 + "B = 2\n"
+    assert (fork / "verl/new.py").read_text() == RIGHT + "\n" * 9 + "B = 2\n"
     assert "bfloat16" in git(fork, "show", ":verl/new.py")
 
 

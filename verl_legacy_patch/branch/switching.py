@@ -11,8 +11,10 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from verl_legacy_patch.branch import (
@@ -155,7 +157,10 @@ def _move(checkout: GitCheckout, move: _Move, interrupts: Interrupts) -> None:
         interrupts.check()
         move.prepare()
         started = True
+        locks = _locks(checkout)
         code, err = _run_git(checkout, move.command, interrupts)
+        if code < 0:
+            _unlock(checkout, locks)
         if code and _LOCKED in err:
             started = False  # another git is at work: what has changed is not from us
         # A failing post-checkout hook is the user's own matter: git has switched by then.
@@ -176,6 +181,32 @@ def _move(checkout: GitCheckout, move: _Move, interrupts: Interrupts) -> None:
         raise
     finally:
         backup.discard()
+
+
+def _locks(checkout: GitCheckout) -> dict[Path, int]:
+    """Return the locks of index and refs that there are, and which file each is."""
+    found: dict[Path, int] = {}
+    folder = (checkout.git_dir / "commondir").read_text().strip() if (checkout.git_dir / "commondir").is_file() else ""
+    heads = checkout.git_dir / folder / "refs/heads"
+    for lock in (*checkout.git_dir.glob("*.lock"), *heads.glob("**/*.lock")):
+        with suppress(OSError):
+            found[lock] = lock.stat().st_ino
+    return found
+
+
+def _unlock(checkout: GitCheckout, former: Mapping[Path, int]) -> None:
+    """Remove locks that a git leaves which a signal ends just while it makes them.
+
+    Another git holds such a lock for a moment only: what is still the same file later belongs to nobody.
+    """
+    left = {lock: file for lock, file in _locks(checkout).items() if former.get(lock) != file}
+    if left:
+        time.sleep(1)
+        now = _locks(checkout)
+        for lock, file in left.items():
+            if now.get(lock) == file:
+                with suppress(OSError):
+                    lock.unlink()
 
 
 def _head(checkout: GitCheckout) -> str:
