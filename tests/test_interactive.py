@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from repos import git
 
-from tests.repos import git
 from verl_legacy_patch.miniature import make_repository
 
 ROOT = Path(__file__).resolve().parent.parent
