@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +34,8 @@ def reported(
     if file is None:
         yield
         return
+    import tempfile
+
     content = render(file.suffix.lower(), plan, info or about(checkout), notes)
     target = file.resolve()  # through a symlink, as any program would write
     try:
