@@ -47,22 +47,12 @@ def ran(trap: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["apply", "--dry-run", "-j", "2"],
-        ["apply"],
-        ["apply", "--in-place"],
-        ["check"],
-        ["codemods"],
-        ["explain", "dtype"],
-    ],
-)
-def test_as_a_module_inside_of_it(trap: Path, arguments: list[str]) -> None:
-    done = new_process(*arguments, cwd=trap)
-    assert done.returncode in (0, 1), done.stderr
-    assert b"Traceback" not in done.stderr and b"evil" not in done.stdout + done.stderr
-    assert ran(trap) == set()
+def test_as_a_module_inside_of_it(trap: Path) -> None:
+    for arguments in (["apply", "--dry-run", "-j", "2"], ["check"], ["apply"]):
+        done = new_process(*arguments, cwd=trap)
+        assert done.returncode == (arguments == ["check"]), done.stderr
+        assert b"Traceback" not in done.stderr and b"evil" not in done.stdout + done.stderr
+        assert ran(trap) == set()
 
 
 def test_as_a_script_inside_of_it(trap: Path) -> None:
@@ -72,10 +62,9 @@ def test_as_a_script_inside_of_it(trap: Path) -> None:
     commit(trap)
     script = trap.parent / "bin/verl-patch"
     write(script.parent, {script.name: "import sys\nfrom verl_legacy_patch.__main__ import main\n\nmain()\n"})
-    for arguments in (["apply", "--dry-run", "-j", "2"], ["apply", "."]):
-        done = new_process(*arguments, start=[str(script)], cwd=trap)
-        assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
-        assert ran(trap) == set()
+    done = new_process("apply", start=[str(script)], cwd=trap)
+    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
+    assert ran(trap) == set()
     assert git(trap, "status", "--porcelain") == ""
 
 
@@ -83,7 +72,7 @@ def test_as_a_script_inside_of_it(trap: Path) -> None:
 def test_as_a_module_where_python_is_safe(trap: Path) -> None:
     code = (trap / "yaml.py").read_text()
     write(trap, {"verl_legacy_patch/__init__.py": code, "verl_legacy_patch/__main__.py": code})
-    done = new_process("apply", "--in-place", cwd=trap, env={"PYTHONSAFEPATH": "1"})
+    done = new_process("codemods", cwd=trap, env={"PYTHONSAFEPATH": "1"})
     assert done.returncode == 0 and ran(trap) == set(), done.stderr
 
 

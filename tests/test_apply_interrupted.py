@@ -25,7 +25,7 @@ from repos import commit, git, leftovers
 from verl_legacy_patch.cli import run
 
 ROUNDS = int(os.environ.get("VERL_PATCH_ROUNDS", "1"))
-SOURCES = {f"verl/many/f{number}.py": f"import torch\n\nx{number} = f(dtype=torch.bfloat16)\n" for number in range(30)}
+SOURCES = {f"verl/many/f{number}.py": f"import torch\n\nx{number} = f(dtype=torch.bfloat16)\n" for number in range(10)}
 #: Whether this process becomes the parent of what a killed run has started, so that it can wait for it.
 ADOPTS = sys.platform == "linux" and ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
 
@@ -106,10 +106,10 @@ class Rounds:
 
     def play(self, count: int, number: int, send: Callable[[int, int], None]) -> Iterator[int]:
         """Yield the exit code of each interrupted run."""
-        for turn in range(count * ROUNDS):
+        for _ in range(count * ROUNDS):
             self.out.write_bytes(b"")
             child = start("apply", self.root, out=self.out)
-            time.sleep(self.seconds * 1.2 * (turn + random.random()) / (count * ROUNDS))
+            time.sleep(self.seconds * random.random() * 1.2)
             with suppress(ProcessLookupError):
                 send(child, number)
             yield end(child)
@@ -121,7 +121,6 @@ class Rounds:
 
     def whole(self) -> str:
         """Check that nothing is half done, and return which of the two it is."""
-        git(self.root, "fsck")
         assert git(self.root, "status", "--porcelain") == "", self.said
         on = git(self.root, "symbolic-ref", "--short", "HEAD")
         assert on in ("main", BRANCH), self.said
@@ -132,23 +131,23 @@ class Rounds:
         return on
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("send", [os.kill, os.killpg])
-def test_interrupted(many: Path, tmp_path: Path, number: int, send: Callable[[int, int], None]) -> None:
+def test_interrupted(many: Path, tmp_path: Path) -> None:
     rounds = Rounds(many, tmp_path / "scratch")
-    for code in rounds.play(4, number, send):
-        assert "Traceback" not in rounds.said
-        on = rounds.whole()
-        assert leftovers(many / ".git") == [] and list((tmp_path / "scratch").iterdir()) == [], rounds.said
-        assert code in (0, 128 + number, -number), (code, rounds.said)
-        assert code != 0 or on == BRANCH
-        assert "Error" not in rounds.said
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for send in (os.kill, os.killpg):
+            for code in rounds.play(2, number, send):
+                assert "Traceback" not in rounds.said and "Error" not in rounds.said, rounds.said
+                on = rounds.whole()
+                assert leftovers(many / ".git") == [] and list((tmp_path / "scratch").iterdir()) == [], rounds.said
+                assert code in (0, 128 + number, -number), (code, rounds.said)
+                assert code != 0 or on == BRANCH
+    git(many, "fsck")
 
 
 def test_killed(many: Path, tmp_path: Path, verl: Verl) -> None:
     """kill -9 ends Python, and git, if it is at work, brings its step to an end."""
     rounds = Rounds(many, tmp_path / "scratch")
-    for code in rounds.play(8, signal.SIGKILL, os.kill):
+    for code in rounds.play(4, signal.SIGKILL, os.kill):
         assert code in (0, -9)
         on = rounds.whole()
         ran = verl("apply", many)  # and going on is easy
@@ -165,7 +164,7 @@ def test_killed(many: Path, tmp_path: Path, verl: Verl) -> None:
 def test_power_cut(many: Path, tmp_path: Path, verl: Verl) -> None:
     """When git dies in the middle too, no content is lost, and the next run says what to do."""
     rounds = Rounds(many, tmp_path / "scratch")
-    for _ in rounds.play(6, signal.SIGKILL, os.killpg):
+    for _ in rounds.play(3, signal.SIGKILL, os.killpg):
         git(many, "fsck")
         for path, entry in work_tree(many).items():
             known = (rounds.before.get(path, (None, 0))[0], rounds.after.get(path, (None, 0))[0], b"")
@@ -204,8 +203,8 @@ def test_killed_in_the_middle_of_a_switch(many: Path, verl: Verl, tmp_path: Path
 
 def test_two_at_once(many: Path, tmp_path: Path) -> None:
     rounds = Rounds(many, tmp_path / "scratch")
-    for _ in range(3 * ROUNDS):
-        children = [start("apply", many, out=rounds.out) for _ in range(3)]
+    for _ in range(2 * ROUNDS):
+        children = [start("apply", many, out=rounds.out) for _ in range(2)]
         codes = sorted(end(child) for child in children)
         assert rounds.whole() == BRANCH, rounds.said
         assert codes[0] == 0 and set(codes) <= {0, 3}, rounds.said
