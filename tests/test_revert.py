@@ -232,7 +232,8 @@ def test_detached_and_without_git(patched: Path, tmp_path: Path, verl: Verl) -> 
 def test_settings_of_git_that_could_change_the_result(patched: Path, config: Path, verl: Verl) -> None:
     git(patched, "config", "branch." + BRANCH + ".mergeOptions", "--no-ff")
     for key, value in (
-        ("merge.ff", "false"), ("merge.verifySignatures", "true"), ("diff.noprefix", "true"), ("diff.external", "false"),
+        ("merge.ff", "false"), ("merge.verifySignatures", "true"), ("diff.noprefix", "true"),
+        ("diff.external", "false"),
         ("diff.renames", "copies"), ("diff.mnemonicPrefix", "true"), ("apply.whitespace", "fix"),
         ("core.whitespace", "cr-at-eol"), ("rerere.enabled", "true"), ("core.autocrlf", "input"),
     ):  # fmt: skip
