@@ -20,28 +20,29 @@ sys.path.insert(0, str(ROOT))
 from parts import PARTS, Texts  # noqa: E402
 from picture import picture  # noqa: E402
 
-DOCUMENTS = {"README.md": "en", "README.zh.md": "zh"}
+DOCUMENTS = {"README.md": "en", "README.zh.md": "zh", "docs/fork.md": "en", "docs/fork.zh.md": "zh"}
 PICTURES = {"docs/dry-run.svg": picture}
 
 _PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
 
 
 def wanted() -> Iterator[tuple[Path, str]]:
-    """Yield every file that has generated content, with the content it should have."""
+    """Yield every file that has generated content, with the content it should have; say what translations lack."""
+    languages = {language: Texts(language) for language in DOCUMENTS.values()}
     for name, language in DOCUMENTS.items():
-        yield ROOT / name, _filled((ROOT / name).read_text(encoding="utf-8"), Texts(language))
+        yield ROOT / name, _filled((ROOT / name).read_text(encoding="utf-8"), languages[language])
+    for texts in languages.values():
+        for text in sorted(texts.missing):
+            print(f"note: {texts.language}.yaml has no translation of: {text}", file=sys.stderr)
+        for text in sorted(texts.known.keys() - texts.used):
+            print(f"note: {texts.language}.yaml translates what is no longer said: {text}", file=sys.stderr)
     for name, draw in PICTURES.items():
         yield ROOT / name, draw()
 
 
 def _filled(document: str, texts: Texts) -> str:
-    """Return a document with its parts made anew; say what its translations lack."""
-    filled = _PART.sub(lambda match: f"{match[1]}{PARTS[match[2]](texts).strip()}\n{match[3]}", document)
-    for text in sorted(texts.missing):
-        print(f"note: {texts.language}.yaml has no translation of: {text}", file=sys.stderr)
-    for text in sorted(texts.known.keys() - texts.used):
-        print(f"note: {texts.language}.yaml translates what is no longer said: {text}", file=sys.stderr)
-    return filled
+    """Return a document with its parts made anew."""
+    return _PART.sub(lambda match: f"{match[1]}{PARTS[match[2]](texts).strip()}\n{match[3]}", document)
 
 
 def main(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ import click
 import yaml
 from picture import dry_run
 
-from verl_legacy_patch import cli, scope
+from verl_legacy_patch import cli, config, scope
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.target import AMPERE, GPUS, Capability, Target
 
@@ -137,9 +137,18 @@ def as_json(texts: Texts) -> str:
     return f"```json\n{json.dumps(data, indent=2, ensure_ascii=False)}\n```"
 
 
+def configuration(texts: Texts) -> str:
+    """Every key of the configuration file."""
+    rows = (
+        (f"`{key}`", texts(what.kind), f"`{what.default}`", texts(what.meaning)) for key, what in config.KEYS.items()
+    )
+    return _table(texts, ("key", "holds", "default", "meaning"), rows)
+
+
 PARTS: dict[str, Callable[[Texts], str]] = {
     "codemods": codemods,
     "commands": commands,
+    "config": configuration,
     "exit-codes": exit_codes,
     "gpus": gpus,
     "json": as_json,

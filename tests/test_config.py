@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from forks import LEFT
-from minis import Verl, make_mini
+from minis import PROJECT, Verl, make_mini
 from repos import as_nobody, git, write
 
 from verl_legacy_patch.config import KEYS, Config, ConfigError, load, merge
@@ -232,3 +233,22 @@ def test_command_line_can_turn_off_what_the_file_turns_on(config: Path, tmp_path
     root = make_mini(tmp_path / "fork", {".verl-patch.toml": 'safe-only = true\nignore = ["dtype"]\n'})
     shown = verl("apply", root, "--show-config", "--no-safe-only", "--ignore", "").out.decode()
     assert "safe-only = false" in shown and "ignore = []" in shown
+
+
+@pytest.mark.parametrize("document", ["docs/fork.md", "docs/fork.zh.md"])
+def test_the_documentation_shows_every_key(document: str, tmp_path: Path) -> None:
+    text = (PROJECT / document).read_text("utf-8")
+    table = text.partition("<!-- generated: config -->")[2].partition("<!-- end: config -->")[0]
+    assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == list(KEYS)
+    examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    for example in examples:
+        own(tmp_path, example)
+        assert load(tmp_path)[0].gpu == "p40"
+    assert examples
+
+
+def test_defaults_in_the_documentation_are_those_in_force(mini: Path, verl: Verl) -> None:
+    lines = verl("apply", mini, "--show-config").out.decode().splitlines()
+    shown = dict(line.split(" = ", 1) for line in lines if " = " in line)
+    for key, value in shown.items():
+        assert KEYS[key].default in value, key

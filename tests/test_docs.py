@@ -16,7 +16,8 @@ from verl_legacy_patch.codemod import discover
 
 ROOT = Path(__file__).resolve().parent.parent
 READMES = ("README.md", "README.zh.md")
-DOCUMENTS = (*READMES, "CONTRIBUTING.md", "CHANGELOG.md")
+PAIRS = (READMES, ("docs/fork.md", "docs/fork.zh.md"))
+DOCUMENTS = (*(name for pair in PAIRS for name in pair), "CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def text(name: str) -> str:
@@ -48,15 +49,16 @@ def test_generated_parts_and_pictures_are_current() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_chinese_readme_has_everything_that_the_english_one_has() -> None:
-    assert shape("README.zh.md") == shape("README.md")
+@pytest.mark.parametrize(("english", "chinese"), PAIRS)
+def test_the_chinese_text_has_everything_that_the_english_one_has(english: str, chinese: str) -> None:
+    assert shape(chinese) == shape(english)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_and_pictures_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", text(name)):
         if not target.startswith("https://"):
-            assert (ROOT / target).is_file(), target
+            assert ((ROOT / name).parent / target).is_file(), target
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -64,7 +66,7 @@ def test_options_and_codemods_that_are_named_exist(name: str) -> None:
     context = click.Context(cli.main)
     commands = [cli.main.get_command(context, command) for command in cli.COMMANDS]
     options = {option for command in commands if command for param in command.params for option in param.opts}
-    options |= {"--version", "--help", "--grep"}
+    options |= {"--version", "--help", "--grep", "--no-verify"}
     for option in re.findall(r"`(?:verl-patch [\w ~/.]*)?(--[a-z][\w-]+)", text(name)):
         assert option in options, option
     for command in re.findall(r"`verl-patch ([a-z]+)", text(name)):
