@@ -66,6 +66,8 @@ def hunks(before: bytes, edits: Sequence[Edit], context: int = CONTEXT) -> Itera
     group: list[Block] = []
     shift = 0
     for block in blocks(before, lines, edits):
+        if block.start == block.end and not block.new:
+            continue  # a rewrite to the same text: git takes no hunk that changes nothing
         if group and block.start - group[-1].end > 2 * context:
             yield _hunk(lines, group, shift, context)
             shift += sum(len(b.new) - (b.end - b.start) for b in group)
