@@ -76,6 +76,8 @@ def test_insertions_and_removals() -> None:
         check(TEXT, [edit(position, position, "added\n")])
         check(TEXT, [edit(position, position, "\n\nadded\n\n")])
     check(TEXT, [edit(0, len(TEXT), "")])
+    check(b"", [edit(0, 0, "x\n")])
+    check(b"", [edit(0, 0, "")])
     check(TEXT, [edit(4, 8, "")])
     check(TEXT, [edit(4, 8, "two\n")])  # nothing changes, so there is no patch
     assert file_patch("a.py", TEXT, TEXT, [edit(4, 8, "two\n")], "100644") == b""

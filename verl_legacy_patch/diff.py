@@ -84,7 +84,11 @@ def blocks(before: bytes, lines: Sequence[bytes], edits: Sequence[Edit]) -> Iter
         starts.append(starts[-1] + len(line))
     group: list[Edit] = []
     first = last = -1
-    for edit in sorted((e for e in edits if e.replacement is not None), key=lambda e: e.span):
+    rewrites = sorted((e for e in edits if e.replacement is not None), key=lambda e: e.span)
+    if rewrites and not lines:
+        yield Block(0, 0, tuple(split_lines(splice(before, rewrites))), tuple(rewrites))
+        return
+    for edit in rewrites:
         begin = min(bisect_right(starts, edit.span.start) - 1, len(lines) - 1)
         end = min(bisect_right(starts, max(edit.span.start, edit.span.end - 1)) - 1, len(lines) - 1)
         if group and begin > last:
