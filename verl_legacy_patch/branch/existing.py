@@ -29,13 +29,15 @@ def taken(checkout: GitCheckout, name: str, changes: Sequence[Change] | None = N
     try:
         if changes and _differences(checkout, ref) == _wanted(checkout, changes):
             return GitError(f"{exists} and holds exactly this patch: git switch {quoted} (or {other}, or {remove})")
-        commits = find_patch_commits(checkout, ref, limit=1)
+        commits = find_patch_commits(checkout, ref)
     except gitio.CheckoutError:
         commits = []
-    if commits:
-        base = commits[0].trailers.get(TRAILERS[2], "")
-        what = "an earlier patch of this base" if base == checkout.base else f"a patch of {base[:10] or 'another base'}"
-        exists += f", {what} ({show(commits[0].trailers.get(TRAILERS[1], ''))})"
+    for commit in commits:
+        if TRAILERS[1] in commit.trailers:  # a revert of a patch names no target
+            base = commit.trailers.get(TRAILERS[2], "")
+            what = "an earlier patch of this base" if base == checkout.base else f"a patch of {base[:10] or 'plain files'}"
+            exists += f", {what} ({show(commit.trailers[TRAILERS[1]])})"
+            break
     return GitError(f"{exists}: {other}, or {remove}")
 
 
