@@ -35,7 +35,9 @@ def taken(checkout: GitCheckout, name: str, changes: Sequence[Change] | None = N
     for commit in commits:
         if TRAILERS[1] in commit.trailers:  # a revert of a patch names no target
             base = commit.trailers.get(TRAILERS[2], "")
-            what = "an earlier patch of this base" if base == checkout.base else f"a patch of {base[:10] or 'plain files'}"
+            what = (
+                "an earlier patch of this base" if base == checkout.base else f"a patch of {base[:10] or 'plain files'}"
+            )
             exists += f", {what} ({show(commit.trailers[TRAILERS[1]])})"
             break
     return GitError(f"{exists}: {other}, or {remove}")
