@@ -19,16 +19,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Setting, Span
 from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
     from verl_legacy_patch.languages.python import Statement
 
-FLASH = re.compile(r"flash_attention_[234]")
+FLASH = lazy(r"flash_attention_[234]")
 #: Other spellings of it; only under an attention key do they mean that.
-SPELLINGS = re.compile(r"(?:[\w.-]+/)?(?:[a-z]+-)?flash[-_]?(?:attention|attn)[-_]?[234]?(?:@[\w.]+)?(?::\w+)?")
-KEY = re.compile(r"(?:attn|attention)_impl(?:ementation)?(?:_internal)?$", re.IGNORECASE)
+SPELLINGS = lazy(r"(?:[\w.-]+/)?(?:[a-z]+-)?flash[-_]?(?:attention|attn)[-_]?[234]?(?:@[\w.]+)?(?::\w+)?")
+KEY = lazy(r"(?:attn|attention)_impl(?:ementation)?(?:_internal)?$", re.IGNORECASE)
 SWITCHES = ("use_flash_attention_2", "use_flash_attention", "use_flash_attn", "use_flash_attn_2")
 
 

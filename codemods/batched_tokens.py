@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.scope import backend
 from verl_legacy_patch.setting import Edit, Site
 from verl_legacy_patch.target import Capability, Target
@@ -30,11 +31,11 @@ BUDGET, DEFAULT = "max_num_batched_tokens", 8192
 _PROMPT = ("data.max_prompt_length", "rollout.prompt_length")
 _RESPONSE = ("data.max_response_length", "rollout.response_length")
 _NAMES = (b"prompt_length", b"response_length")
-_OTHER_ENGINE = re.compile(r"sglang|trtllm|hf|naive")
+_OTHER_ENGINE = lazy(r"sglang|trtllm|hf|naive")
 #: One of two lengths has to be above half of the default for their sum to be above it.
 _LONG = r"(?:409[7-9]|4[1-9]\d\d|[5-9]\d{3}|\d{5,})\b"
 _RAISES = b"config.max_num_batched_tokens = self.config.max_model_len"
-_SUM = re.compile(
+_SUM = lazy(
     rb"max_num_batched_tokens=[\"']?\$\(+\s*\$?\{?\w*prompt_length\}?\s*\+\s*\$?\{?\w*response_length", re.IGNORECASE
 )
 

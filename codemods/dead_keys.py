@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.scope import file_reason
 from verl_legacy_patch.setting import Edit, Setting, Site
 from verl_legacy_patch.target import Target
@@ -72,7 +73,7 @@ KEYS = (
         ('.get("attn_implementation"', ".get('attn_implementation'", "override_config.attn_implementation"),
     ),
 )
-_OTHER_BACKEND = re.compile(
+_OTHER_BACKEND = lazy(
     rb"(?:engine|strategy|backend)=[\"']?(?:\$\{\w+:?[-=])?[\"']?(?:megatron|veomni|torchtitan|automodel|mindspeed)"
     rb"|_megatron_trainer",
     re.IGNORECASE,

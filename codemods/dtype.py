@@ -17,6 +17,7 @@ Source: https://docs.vllm.ai/en/latest/usage/faq.html and https://docs.nvidia.co
 import re
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Setting
 from verl_legacy_patch.target import Target
 
@@ -35,7 +36,7 @@ SWITCH = "bf16"
 METHODS = {"float32": "float", "float16": "half"}
 TORCH = ("", "torch.", "th.", "torch.cuda.")
 
-_VALUE = re.compile(r"((?:\w+\.)*)(\w+)")
+_VALUE = lazy(r"((?:\w+\.)*)(\w+)")
 
 
 class Dtype(Codemod):

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.scope import backend
 from verl_legacy_patch.setting import Edit, Span
 from verl_legacy_patch.target import Target
@@ -24,7 +25,7 @@ from verl_legacy_patch.target import Target
 if TYPE_CHECKING:
     from verl_legacy_patch.languages.python import Statement
 
-_BF16 = re.compile(r"^b(?:float|f)16$", re.IGNORECASE)
+_BF16 = lazy(r"^b(?:float|f)16$", re.IGNORECASE)
 #: The target in the spelling of the list's own names.
 _TARGETS = {
     "long": {"float32": "float32", "float16": "float16"},

@@ -11,13 +11,12 @@ What it leaves alone: container files and documentation.
 Source: https://github.com/Dao-AILab/flash-attention#nvidia-cuda-support
 """
 
-import re
-
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Setting
 from verl_legacy_patch.target import Capability, Target
 
-_REQUIREMENT = re.compile(r"flash[-_]attn(\s*(?:\[[^\]]*\])?\s*(?:==|[<>!~@;])[^:]*)?$")
+_REQUIREMENT = lazy(r"flash[-_]attn(\s*(?:\[[^\]]*\])?\s*(?:==|[<>!~@;])[^:]*)?$")
 _LISTS = ("requirement", "command word")
 _NAMES = "a collection of names"
 

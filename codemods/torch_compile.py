@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.codemod import SwitchCodemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Action, Edit, Span
 from verl_legacy_patch.target import Capability, Target
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: Asks whether torch is new enough, not whether to compile.
-_PRESENT = re.compile(r"hasattr\(\s*torch\s*,\s*[\"']compile[\"']\s*\)")
+_PRESENT = lazy(r"hasattr\(\s*torch\s*,\s*[\"']compile[\"']\s*\)")
 
 
 class TorchCompile(SwitchCodemod):

@@ -14,14 +14,14 @@ are.
 Source: https://github.com/verl-project/verl/pull/7632
 """
 
-import re
 from collections.abc import Iterator
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Span
 from verl_legacy_patch.target import Capability, Target
 
-_DROPS = re.compile(
+_DROPS = lazy(
     rb"if isinstance\((?P<value>\w+), bool\):\s*\n(?P<indent>[ \t]+)"
     rb"(?P<site>if (?P=value):\s+\w+\.append\(f(?P<quote>[\"'])--\{\w+\}(?P=quote)\))"
     rb"(?!\s*\n(?P=indent)(?:elif|else)\b)"

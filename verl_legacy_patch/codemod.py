@@ -253,7 +253,7 @@ def _may_register(folder: str) -> bool:
         with os.scandir(folder) as entries:
             infos = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
     except OSError:  # a zip file, a folder that is not there: let the library find out
-        return folder.endswith((".zip", ".whl", ".egg"))
+        return folder.endswith((".zip", ".whl", ".egg")) and os.path.exists(folder)  # noqa: PTH110 (no pathlib here)
     for info in infos:
         try:
             with FileIO(f"{info}/entry_points.txt") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.scope import is_mirror
 
 #: Role -> the words in a path that show it. The first match wins: a critic's engine is the critic's.
@@ -21,8 +22,8 @@ ROLES = {
 SHARED = "shared"
 
 _ROLES = {role: re.compile(pattern, re.IGNORECASE) for role, pattern in ROLES.items()}
-_ASIDE = re.compile(r"(?:^|/)(?:recipe|recipes|experimental)/")
-_EXAMPLES = re.compile(r"(?:^|/)(?:examples?|scripts?|docker|tools)/")
+_ASIDE = lazy(r"(?:^|/)(?:recipe|recipes|experimental)/")
+_EXAMPLES = lazy(r"(?:^|/)(?:examples?|scripts?|docker|tools)/")
 
 
 def role_of(path: str) -> str:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Setting
 
 #: Folders of a checkout that no training run reads, wherever they stand.
@@ -41,12 +42,12 @@ def _any_of(column: int) -> str:
     return "|".join(f"(?P<b{i}>{names[column]})" for i, names in enumerate(BACKENDS.values()) if names[column])
 
 
-_INSIDE = re.compile(_any_of(0))
-_WHOLE = re.compile(rf"(?<![a-z])(?:{_any_of(1)})(?![a-z])")
-_QUANTISED_FILE = re.compile(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])[^/]*\.py$")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_TEST_FILE = re.compile(r"(?:^|/)(?:tests?|test_[^/]*|[^/]*_test|conftest)\.py$")
-_TEST_CODE = re.compile(rb"^(?:import pytest|from pytest import|import unittest|(?:async )?def test_|class Test)", re.M)
+_INSIDE = lazy(_any_of(0))
+_WHOLE = lazy(rf"(?<![a-z])(?:{_any_of(1)})(?![a-z])")
+_QUANTISED_FILE = lazy(r"(?<![a-z])quant(?:izer|ization|ize)?(?![a-z])[^/]*\.py$")
+_CAMEL = lazy(r"(?<=[a-z0-9])(?=[A-Z])")
+_TEST_FILE = lazy(r"(?:^|/)(?:tests?|test_[^/]*|[^/]*_test|conftest)\.py$")
+_TEST_CODE = lazy(rb"^(?:import pytest|from pytest import|import unittest|(?:async )?def test_|class Test)", re.M)
 
 
 @lru_cache(maxsize=4096)

@@ -14,12 +14,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit
 
 WORD = b"verl-patch:"
 REASON = "kept by a comment on the line"
 
-_COMMENT = re.compile(rb"#[ \t]*verl-patch:[ \t]*([\w-]*)(?:[ \t]*\[([^\]\n]*)(\]?))?", re.IGNORECASE)
+_COMMENT = lazy(rb"#[ \t]*verl-patch:[ \t]*([\w-]*)(?:[ \t]*\[([^\]\n]*)(\]?))?", re.IGNORECASE)
 
 
 class Unused(NamedTuple):

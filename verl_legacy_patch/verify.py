@@ -11,11 +11,11 @@ Any other edit has its file parsed and compared.
 from __future__ import annotations
 
 import keyword
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Span, moved
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class CheckFailed(SourceError):
 
 
 #: A name, dotted or not, as a token of every language that is rewritten.
-_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
-_PART_OF_A_WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]")
+_WORD = lazy(rb"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_PART_OF_A_WORD = lazy(rb"[A-Za-z0-9_\x80-\xff]")
 #: Words that are no names in some language, but values of one kind among themselves.
 _VALUES = frozenset((b"true", b"false"))
 _RESERVED = frozenset(word.lower().encode() for word in keyword.kwlist) | {

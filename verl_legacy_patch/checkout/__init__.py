@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from verl_legacy_patch.checkout import gitio
@@ -11,6 +10,7 @@ from verl_legacy_patch.checkout.base import SOURCE_SUFFIXES, Candidate, Checkout
 from verl_legacy_patch.checkout.directory import DirectoryCheckout
 from verl_legacy_patch.checkout.gitio import CheckoutError, GitMissing, show, to_bytes, to_text
 from verl_legacy_patch.checkout.revision import GitCheckout
+from verl_legacy_patch.patterns import lazy
 
 __all__ = [
     "SOURCE_SUFFIXES",
@@ -24,7 +24,7 @@ __all__ = [
     "verl_version",
 ]
 
-_FULL_SHA = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64})\n?")
+_FULL_SHA = lazy(rb"(?:[0-9a-f]{40}|[0-9a-f]{64})\n?")
 
 
 def open_checkout(path: Path, base: str | None = None, *, in_place: bool = False) -> Checkout:

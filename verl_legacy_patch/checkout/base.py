@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes
 from verl_legacy_patch.languages import SUFFIXES
+from verl_legacy_patch.patterns import lazy
 
 #: Files that can hold a setting (in notebooks it is only reported). Others are not even looked at, so a tracked video
 #: costs nothing.
 SOURCE_SUFFIXES = frozenset((*SUFFIXES, ".ipynb"))
 
 _INIT = b"verl/__init__.py"
-_VERSION = re.compile(rb"""^__version__(?:\s*:\s*str)?\s*=\s*["']([^"'\s]+)["']""", re.MULTILINE)
+_VERSION = lazy(rb"""^__version__(?:\s*:\s*str)?\s*=\s*["']([^"'\s]+)["']""", re.MULTILINE)
 
 
 class Candidate(NamedTuple):

@@ -20,6 +20,7 @@ from verl_legacy_patch.checkout.base import (
     wanted,
 )
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes, to_text
+from verl_legacy_patch.patterns import lazy
 
 #: Never part of verl's own source.
 SKIPPED_FOLDERS = frozenset(
@@ -33,7 +34,7 @@ OURS = b".verl-patch-"
 #: Somebody's home or a disk was given instead of a checkout: stop before it takes minutes.
 MOST_FILES = 200_000
 
-_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+verl(?:[.,;\s]|\Z)", re.MULTILINE)
+_IMPORTS = lazy(rb"^[ \t]*(?:from|import)[ \t]+verl(?:[.,;\s]|\Z)", re.MULTILINE)
 
 
 class DirectoryCheckout(Checkout):

@@ -15,6 +15,8 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from verl_legacy_patch.patterns import lazy
+
 #: ``git switch`` is the newest command in use.
 OLDEST_GIT = (2, 23)
 
@@ -46,7 +48,7 @@ FOREIGN_VARIABLES = (
     "GIT_WORK_TREE",
 )
 
-_LOCK = re.compile(r"Unable to create '(.*\.lock)': File exists")
+_LOCK = lazy(r"Unable to create '(.*\.lock)': File exists")
 
 # A file-system monitor is a program of the checkout: reading must not start one.
 _GIT = ("git", "--no-pager", "-c", "core.quotepath=off", "-c", "core.fsmonitor=false")

@@ -8,7 +8,6 @@ third of unpacking every blob.
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -24,10 +23,11 @@ from verl_legacy_patch.checkout.base import (
     wanted,
 )
 from verl_legacy_patch.checkout.gitio import to_bytes, to_text
+from verl_legacy_patch.patterns import lazy
 
 # --text: a NUL byte or a "binary" attribute must not hide a source file. Threads cost more than they save.
 _GREP = ("--text", "--threads=1", "--no-color", "--full-name", "--no-recurse-submodules")
-_GLOB = re.compile(rb"[*?\[\\]")
+_GLOB = lazy(rb"[*?\[\\]")
 _IMPORTS = r"^[[:space:]]*(from|import)[[:space:]]+verl([.,;[:space:]]|$)"
 
 

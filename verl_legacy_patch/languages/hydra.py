@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from verl_legacy_patch.patterns import lazy
+
 Position = Literal["value", "item", "default"]
 
 
@@ -36,14 +38,12 @@ _SPACE = " \t\r\n\f\v"
 # a key stands at the start, after white space or after a quote: "(dtype=bf16)" is prose or a call
 # (each character in one way only: two ways to read "${x}" would make the match exponential)
 _KEY = r"(?:[\w./@\x00-]|\$(?!\{)|\$?\{[^{}\s=\"']*\})+"
-_HEAD = re.compile(
-    rf"(?P<flag>--?(?=[A-Za-z]){_KEY})(?P<assign>=)?|(?P<prefix>\+\+|\+|~)?(?P<key>{_KEY})=(?!=)", re.ASCII
-)
-_BOUNDARY = re.compile(r"[^ \t\r\n\f\v\"'`]*[ \t\r\n\f\v\"'`]+")
-_QUOTE = re.compile(r"\\*[\"']")
-_FREE_END = re.compile(r"[ \t\r\n\f\v;&|<>()`\"']|\\[\"'nrt]")
-_CHOICE = re.compile(r"(?:choice|sort|shuffle)\(")
-_DICT_KEY = re.compile(r"[ \t\r\n]*(?:\\*[\"'])?([^\"'{}\[\],:=\s\\]+)(?:\\*[\"'])?[ \t\r\n]*:[ \t\r\n]*")
+_HEAD = lazy(rf"(?P<flag>--?(?=[A-Za-z]){_KEY})(?P<assign>=)?|(?P<prefix>\+\+|\+|~)?(?P<key>{_KEY})=(?!=)", re.ASCII)
+_BOUNDARY = lazy(r"[^ \t\r\n\f\v\"'`]*[ \t\r\n\f\v\"'`]+")
+_QUOTE = lazy(r"\\*[\"']")
+_FREE_END = lazy(r"[ \t\r\n\f\v;&|<>()`\"']|\\[\"'nrt]")
+_CHOICE = lazy(r"(?:choice|sort|shuffle)\(")
+_DICT_KEY = lazy(r"[ \t\r\n]*(?:\\*[\"'])?([^\"'{}\[\],:=\s\\]+)(?:\\*[\"'])?[ \t\r\n]*:[ \t\r\n]*")
 _MAX_DEPTH = 50
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Setting, Span
 
-_QUOTED = re.compile(rb"\"([^\"\n]*)\"|'([^'\n]*)'")
+_QUOTED = lazy(rb"\"([^\"\n]*)\"|'([^'\n]*)'")
 
 
 def settings(source: bytes, hits: Sequence[Span]) -> Iterator[Setting]:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from verl_legacy_patch.mirror.compose import Read, compose
 from verl_legacy_patch.mirror.tree import Origin, Unsupported, leaves
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.scope import is_mirror
 from verl_legacy_patch.setting import Setting, Span
 
@@ -22,7 +23,7 @@ __all__ = ["Follow", "Origin", "follow", "origins"]
 
 Find = Callable[[str], "list[str]"]
 
-_QUOTED = re.compile(r"'([^'\n]*)'|`([^`\n]*)`|\"([^\"\n]*)\"")
+_QUOTED = lazy(r"'([^'\n]*)'|`([^`\n]*)`|\"([^\"\n]*)\"")
 
 
 class Follow(NamedTuple):

@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from verl_legacy_patch.mirror.tree import Leaf, Map, Node, Origin, Seq, Unsupported, load, merge
+from verl_legacy_patch.patterns import lazy
 
 Read = Callable[[str], "bytes | None"]
 
 _MAX_DEPTH = 30
-_HEADER = re.compile(r"#\s*@(\S+)\s+(\S+)\s*$")
-_CHOICE = re.compile(r"\$\{([^${}]+)\}")
+_HEADER = lazy(r"#\s*@(\S+)\s+(\S+)\s*$")
+_CHOICE = lazy(r"\$\{([^${}]+)\}")
 
 
 @dataclass

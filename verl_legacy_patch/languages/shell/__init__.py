@@ -17,6 +17,7 @@ from verl_legacy_patch.languages.shell.embedded import Heredoc, argument_languag
 from verl_legacy_patch.languages.shell.tree import descend, parse, reparse, same_shape
 from verl_legacy_patch.languages.shell.values import SEVERAL, Values
 from verl_legacy_patch.languages.shell.words import Cooked, cook, source_text
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Setting, Span
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ _HOLDERS = frozenset(
     }
 )
 _COMPARES = frozenset({"case_item", "test_command", "binary_expression", "unary_expression"})
-_FLAG = re.compile(r"--?[A-Za-z][\w.-]*$", re.ASCII)
+_FLAG = lazy(r"--?[A-Za-z][\w.-]*$", re.ASCII)
 _SEPARATORS = b" \t\r\n(){};&|"
-_BLANK = re.compile(rb"[\s\\]*")
+_BLANK = lazy(rb"[\s\\]*")
 #: What a word must hold to be a program of its own.
-_PROGRAM = re.compile(r"[ \t\n(;]")
-_ITEM_KEY = re.compile(r"\[([^\]=\0]+)\]=")
+_PROGRAM = lazy(r"[ \t\n(;]")
+_ITEM_KEY = lazy(r"\[([^\]=\0]+)\]=")
 
 
 def settings(source: bytes, hits: Sequence[Span]) -> Iterator[Setting]:

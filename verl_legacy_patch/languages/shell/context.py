@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from verl_legacy_patch.patterns import lazy
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 TRANSLATION = "a translation: chosen under a test for the same value"
 GATED = "already gated on hardware"
 
-_TEST = re.compile(rb"(==|=~|!=|(?<![!<>=])=)[ \t]*[\"']?([\w.*^$-]+)")
-_NOT = re.compile(rb"(?:^|[\s(])!\s")
-_HARDWARE = re.compile(rb"compute_cap|capability|bf16_supported|\bsm_?\d\d\b", re.I)
+_TEST = lazy(rb"(==|=~|!=|(?<![!<>=])=)[ \t]*[\"']?([\w.*^$-]+)")
+_NOT = lazy(rb"(?:^|[\s(])!\s")
+_HARDWARE = lazy(rb"compute_cap|capability|bf16_supported|\bsm_?\d\d\b", re.I)
 #: Equal switches say nothing: a test for True of one key and a True of another are not a translation.
 _SWITCHES = frozenset({b"true", b"false", b"0", b"1", b"yes", b"no", b"on", b"off", b"null", b"none", b""})
 _BRANCHES = frozenset({"if_statement", "case_item", "list"})

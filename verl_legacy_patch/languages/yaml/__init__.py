@@ -12,7 +12,6 @@ A scalar that holds shell commands goes to the shell's adapter.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -32,12 +31,13 @@ from verl_legacy_patch.languages.yaml.paths import (
     use_of,
 )
 from verl_legacy_patch.languages.yaml.reader import Hits, Reader
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Setting, Span
 
 UNCERTAIN = "its exact place in the file is uncertain"
 COLLECTION = "a collection of names"
 
-_OPTION = re.compile(r"--?([A-Za-z][\w.-]*)")
+_OPTION = lazy(r"--?([A-Za-z][\w.-]*)")
 _HOLDER = ("_", ".", "x-")
 
 

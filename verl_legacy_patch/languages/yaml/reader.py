@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Span
 
 #: Half of a character outside the BMP: legal in JSON, an error for libyaml. It never is part of a setting.
-_SURROGATE = re.compile(rb"(?<!\\)((?:\\\\)*)\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SURROGATE = lazy(rb"(?<!\\)((?:\\\\)*)\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 class Reader:
