@@ -22,7 +22,13 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=[(version, kind) for version in VERSIONS for kind in ("wheel", "sdist")], ids=str)
+#: pip cannot download 0.2's source distribution: its setup.py reads a file that is not in it.
+RELEASES = [
+    (version, kind) for version in VERSIONS for kind in ("wheel", "sdist") if (version, kind) != ("0.2", "sdist")
+]
+
+
+@pytest.fixture(params=RELEASES, ids="-".join)
 def repo(request: pytest.FixtureRequest, config: Path, tmp_path: Path) -> Path:
     """Return a release as a git repository with one commit."""
     version, kind = request.param
