@@ -39,7 +39,7 @@ def summary(plan: Plan, about: About) -> list[str]:
         lines.append(f"{number(len(rewritten), 'place')} in {number(changed, 'file')}{new}:")
         lines += [f"  {row}" for row in _by_codemod(plan)]
     else:
-        lines.append("Nothing to rewrite: no place is left that chooses what this GPU cannot do.")
+        lines.append("Nothing to rewrite: no place is left that verl-patch can change for this GPU.")
     review, decide = _review(plan), _only(plan, "report")
     for title, sites in ((REVIEW, review), (DECIDE, decide)):
         if sites:
