@@ -10,6 +10,11 @@ def main() -> None:
     if sys.path and (sys.path[0] == "" or (__name__ == "__main__" and sys.path[0] == _current_folder())):
         del sys.path[0]
     try:
+        if sys.argv[1:2] == ["check"]:
+            from verl_legacy_patch.quick import nothing_to_say
+
+            if nothing_to_say(sys.argv[2:]):
+                sys.exit(0)
         from verl_legacy_patch.cli import run
 
         code = run()

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 from verl_legacy_patch.patterns import lazy
 
@@ -80,6 +83,8 @@ def environment() -> dict[str, str]:
 
 def run(arguments: Sequence[str | bytes], cwd: str | os.PathLike[str]) -> tuple[int, bytes, str]:
     """Run git in ``cwd``; return exit code, output and error text."""
+    import subprocess  # a hook mostly ends without a process
+
     try:
         done = subprocess.run(
             [*_GIT, *arguments], cwd=cwd, env=environment(), stdin=subprocess.DEVNULL, capture_output=True
@@ -179,6 +184,8 @@ def blobs(shas: Iterable[str], cwd: str | os.PathLike[str]) -> Iterator[bytes]:
     Requests go out in small groups and each group is read before the next: neither pipe can fill up, without
     a thread. Only one blob is held in memory.
     """
+    import subprocess
+
     try:
         process = subprocess.Popen(
             [*_GIT, "cat-file", "--batch"],
