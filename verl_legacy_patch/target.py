@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -184,6 +182,8 @@ def find_gpu(text: str) -> tuple[str, Capability]:
         return text.strip(), Capability(major, minor)
     if known := _by_name(text):
         return known
+    import difflib
+
     close = difflib.get_close_matches(_plain(text), [*GPUS, "a100", "titanv", "titanrtx"], 1)
     hint = f"; did you mean {close[0]}?" if close else ""
     raise TargetError(f"no GPU named {text!r}{hint} (known: {', '.join(GPUS)}, a capability such as 7.5, or auto)")
@@ -258,6 +258,8 @@ def _found(known: Sequence[tuple[str, Capability]], unknown: Sequence[str]) -> s
 
 def _nvidia_smi(fields: str) -> tuple[int, str]:
     """Return exit code and output (of an error: what it says) of a query, one line per card."""
+    import subprocess
+
     ask = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
         process = subprocess.Popen(
