@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from verl_legacy_patch import mirror, suppression
+from verl_legacy_patch import suppression
 from verl_legacy_patch.checkout import Checkout
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.languages import SourceError
@@ -18,6 +18,9 @@ from verl_legacy_patch.rewrite import Rewritten, decide_settings, find_hits, fin
 from verl_legacy_patch.scope import EVERYTHING, Scope, is_mirror
 from verl_legacy_patch.setting import Edit, Setting, Site, Span
 from verl_legacy_patch.target import Target
+
+if TYPE_CHECKING:
+    from verl_legacy_patch import mirror
 
 #: Called with (files done, files in all).
 Progress = Callable[[int, int], None]
@@ -189,6 +192,7 @@ def _mirrors(
 def _mirror(
     path: str, source: bytes, read: _Reader, decided: Mapping[str, Mapping[Span, str | None]], plan: Plan
 ) -> Rewritten:
+    from verl_legacy_patch import mirror
     from verl_legacy_patch.languages.yaml import settings
 
     if plan.within.file_reason(path):

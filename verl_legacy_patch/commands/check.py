@@ -19,6 +19,8 @@ from verl_legacy_patch.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from verl_legacy_patch.checkout.selection import SelectedFiles
     from verl_legacy_patch.commands.options import Run
     from verl_legacy_patch.formats import Note
@@ -93,13 +95,19 @@ def _checkouts(paths: tuple[Path, ...]) -> list[SelectedFiles]:
 
 def _check(checkout: SelectedFiles, run: Run, output: str, report: Path | None, fix: bool) -> bool:
     """Check one checkout and return whether a site is left, or was until now."""
+    from contextlib import nullcontext
+
     from verl_legacy_patch.commands.output import say
-    from verl_legacy_patch.commands.reporting import reported
     from verl_legacy_patch.plan import make_plan
 
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
     notes = list(_notes(plan, run)) if plan.unused_suppressions else []
-    with reported(report, plan, checkout, notes):
+    writing: AbstractContextManager[None] = nullcontext()
+    if report is not None:
+        from verl_legacy_patch.commands.reporting import reported
+
+        writing = reported(report, plan, checkout, notes)
+    with writing:
         if plan.sites or notes or output in ("json", "sarif"):
             _print(plan, checkout, notes, output)
         say(f"Error: {problem}" for problem in plan.problems)
