@@ -174,6 +174,34 @@ def test_legacy_copies_of_verls_own_tests_follow(
     assert not [pair for pair in after if pair[1] != pair[2]]
 
 
+#: What reports and refusals tell the user to add.
+CURES = (
+    "actor_rollout_ref.rollout.max_num_batched_tokens=18432",
+    "actor_rollout_ref.model.use_remove_padding=False",
+    "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1",
+)
+SERVER_CURES = ("prefix_caching", "chunked_prefill")
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_hydra_takes_the_cures_that_we_name(
+    version: str, trees: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = trees[version]
+    monkeypatch.chdir(tree)
+    cures = [*CURES, "+actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=fp32"]
+    critic = "critic.fsdp" if version >= "0.8" else "critic.model.fsdp_config"
+    cures.append(f"+{critic}.mixed_precision.param_dtype=fp32")
+    if "0.6" < version < "0.9.1":
+        server = "+actor_rollout_ref.rollout.engine_kwargs.vllm.no_enable_{}=True"
+        cures += [server.format(name) for name in SERVER_CURES]
+    config = OmegaConf.to_container(composed(tree, Path("verl/trainer/config/ppo_trainer.yaml"), *cures), resolve=True)
+    found = {".".join(key): value for key, value in leaves(config)}
+    for cure in cures:
+        key, _, value = cure.lstrip("+").partition("=")
+        assert str(found[key]) == value
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_config_classes_have_nothing_left(version: str, trees: dict[str, Path]) -> None:
     fields = {root: dict(class_fields(root)) for root in (source(version), trees[version])}
