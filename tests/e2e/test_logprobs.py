@@ -34,6 +34,7 @@ def test_log_probs_of_uneven_lengths(release, expected, machine_for, tree_for):
         assert "use_remove_padding=False" in result["packed"]
 
 
+@pytest.mark.slow
 def test_what_the_guard_prevents(machine_for, tree_for):
     """Without it, each packed sample but the first is wrong, and nothing says so."""
     result = probe("0.4.1", trees.without("packing-guard"), machine_for, tree_for)

@@ -44,7 +44,7 @@ def test_dtype_and_attention_only(release, expected, machine_for, tree_for, reco
         assert outcome.code != 0 and outcome.reported[:1] == [expected], outcome.tail()
 
 
-@pytest.mark.parametrize("strategy", ["fsdp2", "fsdp"])
+@pytest.mark.parametrize("strategy", ["fsdp2", pytest.param("fsdp", marks=pytest.mark.slow)])
 @by_release(dict.fromkeys(("0.4.1", "0.5.0", "0.9.0")))
 def test_patched_trains(release, expected, strategy, machine_for, tree_for, record, tmp_path):
     outcome = train(release, trees.FULL, f"{strategy} patched", machine_for, tree_for, tmp_path, strategy=strategy)
