@@ -199,6 +199,7 @@ def test_conflicted_merge_is_committed_with_the_places_of_both_sides_rewritten(f
     assert "bfloat16" in git(fork, "show", "HEAD:verl/up.py")
 
 
+@pytest.mark.real
 def test_clean_merge_with_the_merge_hook(fork: Path) -> None:
     diverge(fork)
     git(fork, "rm", "-q", "verl/both.py")

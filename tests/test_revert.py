@@ -273,9 +273,15 @@ sys.exit(run(["{command}", {root!r}]))
 """
 
 
-@pytest.mark.parametrize("command", ["revert", "apply"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("command", "number", "when"),
+    [
+        ("revert", signal.SIGINT, "before"),
+        ("revert", signal.SIGTERM, "after"),
+        ("apply", signal.SIGTERM, "before"),
+        ("apply", signal.SIGINT, "after"),
+    ],
+)
 def test_interrupted_while_the_branch_moves(command: str, number: int, when: str, patched: Path, verl: Verl) -> None:
     write(patched, {"verl/own.py": LEFT})
     commit(patched)
