@@ -66,6 +66,13 @@ def rewrite(
 
 def finish(path: str, source: bytes, decide: Decide, language: str, codemods: Sequence[Codemod]) -> Rewritten:
     """Decide about a file, carry the edits out and check the result. See ``rewrite`` for the errors."""
+    try:
+        return _finish(path, source, decide, language, codemods)
+    except RecursionError:
+        raise SourceError("nested too deeply") from None
+
+
+def _finish(path: str, source: bytes, decide: Decide, language: str, codemods: Sequence[Codemod]) -> Rewritten:
     decided = decide(source, None)
     edits = tuple(suppression.suppressed(source, decided))
     after = splice(source, edits)
@@ -125,10 +132,12 @@ def decide(
         from verl_legacy_patch.languages.python import statements
         from verl_legacy_patch.languages.python.values import statement_settings
 
+        matched = {codemod: frozenset(found) for codemod, found in hits.items()}
         for statement in statements(source, spans, only):
             edits += decide_settings(statement_settings(statement), hits, target)
-            for codemod, found in hits.items():
-                if any(hit in found for hit in statement.hits):
+            inside = statement.hits
+            for codemod, found in matched.items():
+                if any(hit in found for hit in inside):
                     edits += codemod.visit(statement, target)
     else:
         holders = list(adapter(language or "")(source, spans))

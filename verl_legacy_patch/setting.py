@@ -6,7 +6,7 @@ This module imports nothing of the project. Spans are half-open byte offsets int
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
@@ -128,15 +128,39 @@ def moved(changes: Iterable[Edit]) -> list[Span]:
     return spans
 
 
+class Places:
+    """Spans of one file, asked which of them meet another span: cheaply, also where there are thousands."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._spans = sorted(spans)
+        self._starts = [span.start for span in self._spans]
+        self._reach = list(accumulate((span.end for span in self._spans), max))
+
+    def overlapping(self, span: Span) -> list[Span]:
+        """Return those that share a byte with ``span``."""
+        first, last = bisect_right(self._reach, span.start), bisect_left(self._starts, span.end)
+        return [one for one in self._spans[first:last] if one.end > span.start]
+
+    def touching(self, span: Span) -> list[Span]:
+        """Return those that share a byte or an end with ``span``."""
+        first, last = bisect_left(self._reach, span.start), bisect_right(self._starts, span.end)
+        return [one for one in self._spans[first:last] if one.end >= span.start]
+
+
 class Lines:
     """Line and column (both from 1, columns in characters) of byte offsets in one file."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
         self._starts = list(accumulate((len(line) + 1 for line in source.split(b"\n")), initial=0))
+        self._last = (0, 0, 1)  # line, offset and column of the place asked for before
 
     def locate(self, offset: int) -> tuple[int, int]:
         """Return (line, column) of the byte at ``offset``."""
         line = bisect_right(self._starts, offset)
-        start = self._starts[line - 1]
-        return line, len(self._source[start:offset].decode("utf-8", "replace")) + 1
+        known, start, column = self._last
+        if known != line or offset < start:
+            start, column = self._starts[line - 1], 1
+        column += len(self._source[start:offset].decode("utf-8", "replace"))
+        self._last = (line, offset, column)
+        return line, column

@@ -19,8 +19,9 @@ from verl_legacy_patch.languages.python.context import (
     parse_around,
     read,
 )
+from verl_legacy_patch.languages.python.depth import parse_module
 from verl_legacy_patch.languages.python.spans import Spans, spans_of
-from verl_legacy_patch.setting import Setting, Span
+from verl_legacy_patch.setting import Places, Setting, Span
 
 #: What makes a lone part of a statement a statement.
 _PREFIXES = {"match_case": "match _:\n", "ExceptHandler": "try: pass\n"}
@@ -33,12 +34,12 @@ class Statement:
     Attributes:
         node: the statement. Its body, if it has one, is a placeholder or is visited as statements of its own.
         context: the classes, functions, tests and ``try`` blocks around it.
-        hits: the trigger matches inside, as spans of the bytes on disk.
+        places: the trigger matches in the file, as spans of the bytes on disk.
     """
 
     node: cst.BaseStatement
     context: Context
-    hits: Sequence[Span]
+    places: Places
     source: Source
     span: Span
     _spans: Spans = field(repr=False)
@@ -49,10 +50,14 @@ class Statement:
         start, end = self._spans[id(node)]
         return self.source.raw_span(Span(start + self._shift, end + self._shift))
 
+    @property
+    def hits(self) -> list[Span]:
+        """Return the trigger matches inside."""
+        return self.places.overlapping(self.span)
+
     def is_hit(self, node: cst.CSTNode) -> bool:
         """Return whether a trigger matched inside ``node``."""
-        span = self.span_of(node)
-        return any(hit.start < span.end and hit.end > span.start for hit in self.hits)
+        return bool(self.places.overlapping(self.span_of(node)))
 
     def body(self) -> Body | None:
         """Return the body of a function or class in the file; None when it stands on the header's line."""
@@ -79,16 +84,18 @@ def statements(raw: bytes, hits: Sequence[Span], only: Sequence[Span] | None = N
     if not hits:
         return
     source = read(raw)
+    places = Places(hits)
     inside = [source.utf8_span(hit) for hit in hits]
     touched = None if only is None else [source.utf8_span(span) for span in only]
     try:
         tree = parse_around(source, inside if touched is None else touched)
     except SourceError as error:
-        yield from _whole_file(source, hits, error)
+        yield from _whole_file(source, places, error)
         return
+    edited = Places(touched or ())
     for place in locate(source, tree, inside):
-        if touched is None or any(span.start <= place.span.end and span.end >= place.span.start for span in touched):
-            yield _statement(source, place, hits)
+        if touched is None or edited.touching(place.span):
+            yield _statement(source, place, places)
 
 
 def _in_comment_line(raw: bytes, hit: Span) -> bool:
@@ -105,7 +112,7 @@ def settings(raw: bytes, hits: Sequence[Span]) -> Iterator[Setting]:
         yield from statement_settings(statement)
 
 
-def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statement:
+def _statement(source: Source, place: Located, places: Places) -> Statement:
     """Parse one statement on its own; where it needs more to be complete, with a dummy before or after it."""
     text = source.utf8[place.span.start : place.span.end].decode()
     if text.startswith("elif"):
@@ -118,7 +125,8 @@ def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statemen
         prefix = "if 1:\n" + place.indent
     suffix = _SUFFIXES.get(place.kind, "\n")
     try:
-        module = cst.parse_module(prefix + text + suffix)
+        module = parse_module(prefix + text + suffix)
+        spans = spans_of(module)
     except (cst.ParserSyntaxError, RecursionError) as error:
         line = source.line_of(place.span.start)
         raise SourceError(f"LibCST cannot parse this statement: {_first_line(error)}", line) from None
@@ -131,8 +139,7 @@ def _statement(source: Source, place: Located, hits: Sequence[Span]) -> Statemen
     if place.kind == "ExceptHandler":
         node = node.handlers[0]
     span = source.raw_span(place.span)
-    mine = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
-    return Statement(node, place.context, mine, source, span, spans_of(module), shift)
+    return Statement(node, place.context, places, source, span, spans, shift)
 
 
 #: What makes a lone header a complete statement.
@@ -158,21 +165,21 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def _whole_file(source: Source, hits: Sequence[Span], reason: SourceError) -> Iterator[Statement]:
+def _whole_file(source: Source, places: Places, reason: SourceError) -> Iterator[Statement]:
     """Yield the statements of a file that only LibCST's grammar can read."""
     try:
-        module = cst.parse_module(source.text)
+        module = parse_module(source.text)
+        spans = spans_of(module)
     except (cst.ParserSyntaxError, RecursionError):
         raise reason from None
-    spans = spans_of(module)
-    yield from _block(source, module.body, Context(), hits, spans, module)
+    yield from _block(source, module.body, Context(), places, spans, module)
 
 
 def _block(
     source: Source,
     body: Sequence[Any],
     context: Context,
-    hits: Sequence[Span],
+    places: Places,
     spans: Spans,
     module: cst.Module,
 ) -> Iterator[Statement]:
@@ -180,12 +187,11 @@ def _block(
         decorators = getattr(node, "decorators", ())  # LibCST counts them as white space before the node
         start = spans[id(decorators[0])].start if decorators else spans[id(node)].start
         span = source.raw_span(Span(start, spans[id(node)].end))
-        inside = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
-        if not inside:
+        if not places.overlapping(span):
             continue
-        yield Statement(node, context, inside, source, span, spans)
+        yield Statement(node, context, places, source, span, spans)
         for children, around in _blocks(node, context, module):
-            yield from _block(source, children, around, inside, spans, module)
+            yield from _block(source, children, around, places, spans, module)
 
 
 def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[Sequence[Any], Context]]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.languages.python.context import Source, check, parse, parse_around, read
-from verl_legacy_patch.setting import Edit, Span, moved
+from verl_legacy_patch.languages.python.depth import parse_module
+from verl_legacy_patch.setting import Edit, Places, Span, moved
 
 
 def difference(before: bytes, after: bytes, changes: Sequence[Edit]) -> str:
@@ -52,8 +53,8 @@ def _libcst_only(now: Source) -> str:
     import libcst as cst
 
     try:
-        cst.parse_module(now.text)
-    except cst.ParserSyntaxError as error:
+        parse_module(now.text)
+    except (cst.ParserSyntaxError, RecursionError) as error:
         raise SourceError(str(error).splitlines()[0]) from None
     return ""
 
@@ -61,15 +62,16 @@ def _libcst_only(now: Source) -> str:
 class _Comparison:
     def __init__(self, was: Source, now: Source, old: Sequence[Span], new: Sequence[Span]) -> None:
         self._was, self._now = was, now
-        self._old, self._new = old, new
+        self._old, self._new = Places(old), Places(new)
 
     def nodes(self, left: Any, right: Any) -> str:
         """Compare two nodes; statements and expressions without an edit inside are taken as the same."""
         span = _span(self._was, left)
         if span is not None:
-            if any(edit.start <= span.start and span.end <= edit.end and edit.start < edit.end for edit in self._old):
+            near = self._old.touching(span)
+            if any(edit.start <= span.start and span.end <= edit.end and edit.start < edit.end for edit in near):
                 return ""
-            if not any(edit.start <= span.end and edit.end >= span.start for edit in self._old):
+            if not near:
                 return "" if type(left) is type(right) else self._say(left)
         if type(left) is not type(right):
             return self._say(left)
@@ -92,13 +94,13 @@ class _Comparison:
             return self.nodes(left, right)
         return "" if left == right or self._edited(owner) else self._say(owner)
 
-    def _covered(self, source: Source, item: Any, spans: Sequence[Span]) -> bool:
+    def _covered(self, source: Source, item: Any, edits: Places) -> bool:
         span = _span(source, item)
-        return span is not None and any(e.start <= span.start and span.end <= e.end for e in spans)
+        return span is not None and any(e.start <= span.start and span.end <= e.end for e in edits.touching(span))
 
     def _edited(self, node: Any) -> bool:
         span = _span(self._was, node)
-        return span is None or any(edit.start <= span.end and edit.end >= span.start for edit in self._old)
+        return span is None or bool(self._old.touching(span))
 
     def _say(self, node: Any) -> str:
         return f"the statement at line {getattr(node, 'lineno', 1)} would change outside the edited places"

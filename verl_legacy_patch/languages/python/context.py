@@ -22,7 +22,7 @@ from typing import Any
 
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.languages.python.skeleton import skeleton
-from verl_legacy_patch.setting import Span
+from verl_legacy_patch.setting import Places, Span
 
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
@@ -90,7 +90,7 @@ class Source:
         self.encoding = "utf-8"
         if not self._bom and b"coding" in raw[:400]:
             try:
-                self.encoding = tokenize.detect_encoding(BytesIO(raw).readline)[0]
+                self.encoding = tokenize.detect_encoding(BytesIO(raw).readline)[0].removesuffix("-sig")
             except SyntaxError as error:
                 raise SourceError(str(error)) from None
         try:
@@ -98,6 +98,10 @@ class Source:
         except UnicodeDecodeError as error:
             line = raw.count(b"\n", 0, error.start + self._bom) + 1
             raise SourceError(f"byte {error.object[error.start]:#04x} is not {self.encoding}", line) from None
+        except (LookupError, UnicodeError):
+            raise SourceError(f"{self.encoding} is no encoding of text") from None
+        if self.encoding != "utf-8" and not _letter_by_letter(self.text, self.encoding, raw):
+            raise SourceError(f"{self.encoding} does not write each character by itself: places cannot be told")
         self.utf8 = raw[self._bom :] if self.encoding == "utf-8" else self.text.encode()
         self._starts = list(accumulate(map(len, self.utf8.splitlines(keepends=True)), initial=0))
 
@@ -112,8 +116,9 @@ class Source:
         """Turn a span of the bytes on disk into one of ``utf8``."""
         if self.encoding == "utf-8":
             return Span(max(0, span.start - self._bom), max(0, span.end - self._bom))
-        start = len(self.raw[: span.start].decode(self.encoding).encode())
-        return Span(start, start + len(self.raw[span.start : span.end].decode(self.encoding).encode()))
+        # a match of a trigger may begin inside of a character: the second byte of some is a letter in ASCII
+        start = len(self.raw[: span.start].decode(self.encoding, "ignore").encode())
+        return Span(start, start + len(self.raw[span.start : span.end].decode(self.encoding, "ignore").encode()))
 
     def offset(self, line: int, column: int) -> int:
         """Return the offset in ``utf8`` of ``ast``'s line (from 1) and column (bytes, from 0)."""
@@ -126,6 +131,16 @@ class Source:
     def line_start(self, offset: int) -> int:
         """Return the offset of the first byte of the line that holds ``offset``."""
         return self._starts[self.line_of(offset) - 1]
+
+
+def _letter_by_letter(text: str, encoding: str, raw: bytes) -> bool:
+    """Return whether an encoding writes each character the same wherever it stands."""
+    try:
+        alone = {character: character.encode(encoding) for character in set(text)}
+        raw[:1].decode(encoding, "ignore")  # an encoding of host names can only be strict
+    except UnicodeError:
+        return False
+    return b"".join(map(alone.__getitem__, text)) == raw
 
 
 @lru_cache(maxsize=4)  # a rewrite and its checks read the same two files
@@ -177,8 +192,11 @@ def _parse(text: str) -> ast.Module:
 
 def locate(source: Source, tree: ast.Module, hits: Sequence[Span]) -> Iterator[Located]:
     """Yield the statements that overlap ``hits`` (spans of ``source.utf8``), each once, in file order."""
-    finder = _Finder(source)
-    finder.block(tree.body, list(hits), Context())
+    finder = _Finder(source, Places(hits))
+    try:
+        finder.block(tree.body, Context())
+    except RecursionError:
+        raise SourceError("nested too deeply") from None
     return iter(finder.found)
 
 
@@ -187,7 +205,7 @@ def find_body(source: Source, start: int) -> Body | None:
 
     None when there is nothing behind a docstring, or the body stands on the line of the header.
     """
-    finder = _Finder(source)
+    finder = _Finder(source, Places(()))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     found = (node for node in ast.walk(parse(source)) if isinstance(node, kinds) and finder.span(node).start == start)
     node = next(found, None)
@@ -210,17 +228,17 @@ def find_body(source: Source, start: int) -> Body | None:
 class _Finder:
     """Descends only into the blocks that hold a hit."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, hits: Places) -> None:
         self._source = source
+        self._hits = hits
         self.found: list[Located] = []
 
-    def block(self, nodes: Sequence[Any], hits: list[Span], context: Context) -> None:
-        """Visit the nodes of a block (statements, handlers or cases) that hold one of ``hits``."""
-        spans = [self.span(node) for node in nodes]
-        for node, span in zip(nodes, spans, strict=True):
-            inside = [hit for hit in hits if hit.start < span.end and hit.end > span.start]
-            if inside:
-                self._node(node, span, inside, context)
+    def block(self, nodes: Sequence[Any], context: Context) -> None:
+        """Visit the nodes of a block (statements, handlers or cases) that hold a hit."""
+        for node in nodes:
+            span = self.span(node)
+            if self._hits.overlapping(span):
+                self._node(node, span, context)
 
     def span(self, node: Any) -> Span:
         """Return the span of a statement, handler or case, decorators included."""
@@ -235,18 +253,19 @@ class _Finder:
             start = text.rfind(b"@", 0, offset(first.lineno, first.col_offset))
         return Span(start, offset(last.end_lineno, last.end_col_offset))
 
-    def _node(self, node: Any, span: Span, hits: list[Span], context: Context) -> None:
+    def _node(self, node: Any, span: Span, context: Context) -> None:
         children = getattr(node, "body", None) or getattr(node, "cases", None)
         if not children:
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):  # a docstring sets nothing
                 self._emit(node, span, context)
             return
         first = self.span(children[0]).start
-        if "Try" not in type(node).__name__ and any(hit.start < first for hit in hits):
-            self._emit(node, Span(span.start, first), context)
+        header = Span(span.start, first)
+        if "Try" not in type(node).__name__ and self._hits.overlapping(header):
+            self._emit(node, header, context)
         for name in _BLOCKS:
             if block := getattr(node, name, None):
-                self.block(block, hits, self._inner(node, name, context))
+                self.block(block, self._inner(node, name, context))
 
     def _inner(self, node: Any, block: str, context: Context) -> Context:
         """Return the context of the statements in one block of a compound statement."""

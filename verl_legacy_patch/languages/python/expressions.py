@@ -83,7 +83,7 @@ class Expressions:
             hole = text.hole(override.start, override.end)
             if hole is not None:
                 self.value(hole, inner)
-            elif span is not None and any(hit.start < span.end and hit.end > span.start for hit in self.on.hits):
+            elif span is not None and self.on.places.overlapping(span):
                 self.leaf(first, inner, override.value, span)
             else:
                 continue

@@ -71,6 +71,8 @@ class _Syntactic:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            return  # of what was not written to its end nothing is known
         spans = self._recorder.spans
         start = self._position if self._start is None else spans[id(self._start)].start
         end = self._recorder.position if self._end is None else spans[id(self._end)].end
