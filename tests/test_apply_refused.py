@@ -290,7 +290,8 @@ def test_hook_that_refuses_the_branch(mini: Path, refused: Refused, tmp_path: Pa
     refused(mini, 3, "could not be created", traces=True)
 
 
-def test_wrong_usage(config: Path, verl: Verl) -> None:
+def test_wrong_usage(mini: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(mini)
     for arguments, words in (
         (["aply"], ("No such command", "apply")),
         (["apply", "--frmat", "json"], ("No such option", "--format")),
