@@ -38,6 +38,7 @@ class Attention(Codemod):
 
     name = "attention"
     words = ("flash_att", "flash-att", "flashatt")
+    reach = 3
     trigger = (
         r"flash_attention_[234]|use_flash_att(?:entio)?n(?:_2)?[^\n]{0,80}?true"
         r"|att(?:entio)?n_impl\w*[\"'\])]*\s*[:=,][^\n]{0,60}?flash[-_]?att\w*"

@@ -85,6 +85,7 @@ class DeadKeys(Codemod):
 
     name = "dead-keys"
     grade = "review"
+    languages = ("shell", "yaml", "json")
     words = (".dtype=", ".use_torch_compile=", "_config.attn_implementation=")
     trigger = (
         r"\.(?:dtype=(?:(?<=config.dtype=)|(?<=.fsdp.dtype=)|(?<=engine.dtype=))|use_torch_compile="
@@ -105,9 +106,8 @@ class DeadKeys(Codemod):
             return sites
         found = {dead for site in asked if (dead := _dead(site.reason.partition(":")[0]))}
         code = _code(checkout, sorted({text for dead in found for text in (*dead.reads, *dead.instead_reads)}))
-        others = {
-            path for path in {site.path for site in asked} if _OTHER_BACKEND.search(checkout.read_path(path) or b"")
-        }
+        scripts = checkout.read(checkout.named(sorted({site.path for site in asked})))
+        others = {script.path for script, content in scripts if _OTHER_BACKEND.search(content)}
         kept = []
         for site in sites:
             key = site.reason.partition(":")[0]

@@ -44,6 +44,7 @@ class Dtype(Codemod):
 
     name = "dtype"
     words = ("bfloat16", "bf16")
+    reach = 1
     trigger = (
         rf"{SWITCH}(?:\w*[\"']?\s*(?::[\w.\[\]| ]{{1,40}}=|[:=])\s*(?:\{{?\s*[\"']?enabled[\"']?\s*:\s*)?true)?"
         r"|bfloat16"

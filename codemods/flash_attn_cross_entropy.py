@@ -30,6 +30,7 @@ class FlashAttnCrossEntropy(Codemod):
 
     name = "flash-attn-cross-entropy"
     words = (MODULE,)
+    reach = 1
     trigger = r"from\s+flash_attn\.ops\.triton\.cross_entropy\s+import|import\s+flash_attn\.ops\.triton\.cross_entropy"
     when = "compute capability below 8.0"
 

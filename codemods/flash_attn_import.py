@@ -36,6 +36,7 @@ class FlashAttnImport(Codemod):
 
     name = "flash-attn-import"
     words = ("flash_attn",)
+    reach = 1
     trigger = r"\b(?:from|import)\s+flash_attn\b"
     support = ("torch_padding",)
 

@@ -40,6 +40,7 @@ class PackingGuard(Codemod):
     name = "packing-guard"
     grade = "review"
     words = tuple(FUNCTIONS)
+    reach = 1
     trigger = rf"def\s+(?:{'|'.join(FUNCTIONS)})\b"
     support = ("packing_guard",)
     when = "attention that is not flash"

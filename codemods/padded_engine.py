@@ -21,6 +21,7 @@ class PaddedEngine(ReportCodemod):
     name = "padded-engine"
     grade = "review"
     words = (KEY,)
+    reach = 2
     trigger = rf"{KEY}[\"']?\s*[=:]\s*[\"']?(?:\$\{{?\w+:?[-=])?[\"']?disable"
     when = "attention that is not flash"
     rules = (

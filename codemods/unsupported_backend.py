@@ -26,8 +26,10 @@ class UnsupportedBackend(ReportCodemod):
     """See the module's docstring."""
 
     name = "unsupported-backend"
+    languages = ("shell", "yaml", "json")
     words = ("megatron", "veomni", "torchtitan", "automodel", "mindspeed", "fsdp_turbo", "sglang", "trtllm")
     # it starts at a sign, which is rarer in code than the first letters of the names; comparisons select nothing
+    reach = 0
     trigger = (
         rf"[=:](?<![=!<>]=)-?[ \t]?[\"']?(?:(?:fully_async_|one_step_off_)?ppo_)?(?:{TRAINERS}|{ROLLOUTS})"
         r"(?:\b|_trainer)"

@@ -22,6 +22,7 @@ class VllmAttentionBackend(ReportCodemod):
 
     name = "vllm-attention-backend"
     words = (KEY,)
+    reach = 2
     trigger = rf"{KEY}[\"'\])]*\s*[=:,]\s*[\"']?(?:\$\{{?\w+:?-)?[\"']?(?:flash|triton|cutlass)"
     when = "compute capability below 8.0"
     rules = (

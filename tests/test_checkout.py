@@ -89,6 +89,8 @@ def test_missing_object_is_one_line(repo: Path) -> None:
     loose = repo / ".git/objects" / candidate.sha[:2] / candidate.sha[2:]
     loose.chmod(0o644)
     loose.write_bytes(b"garbage")
+    assert len(list(checkout.read([candidate]))) == 1  # the file on disk is the blob
+    (repo / candidate.path).unlink()
     with pytest.raises(CheckoutError) as caught:
         list(checkout.read([candidate]))
     assert "\n" not in str(caught.value)

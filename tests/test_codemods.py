@@ -11,7 +11,7 @@ import pytest
 from cases import FIXTURES, Fixture
 
 from verl_legacy_patch.codemod import Codemod, codemod_folder, discover
-from verl_legacy_patch.rewrite import find_hits
+from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.setting import Edit
 from verl_legacy_patch.target import ATTENTIONS, DTYPES, GPUS, Target
 

@@ -39,6 +39,9 @@ class Codemod:
         trigger: a byte pattern, matched without case: a file without a match is never parsed, and only
             statements, scalars and words that overlap a match are looked at. It must accept a superset of
             what the codemod rewrites.
+        reach: how many lines a match may go beyond the line of the word in it, which spares the pattern the other
+            lines of the file; None where a match need not hold a word.
+        languages: the languages that it looks into, as in ``languages.SUFFIXES``; empty for all.
         when: the condition of ``applies`` in words, for the documentation.
         support: modules of ``codemods/support`` that rewritten code imports from ``verl.utils``.
     """
@@ -47,6 +50,8 @@ class Codemod:
     grade: ClassVar[Grade] = "safe"
     words: ClassVar[tuple[str, ...]]
     trigger: ClassVar[str]
+    reach: ClassVar[int | None] = None
+    languages: ClassVar[tuple[str, ...]] = ()
     when: ClassVar[str] = "always"
     support: ClassVar[tuple[str, ...]] = ()
     extra_keys: tuple[str, ...] = ()
@@ -54,6 +59,10 @@ class Codemod:
     def applies(self, target: Target) -> bool:
         """Return whether this codemod has anything to do for ``target``."""
         return True
+
+    def reads(self, language: str | None) -> bool:
+        """Return whether this codemod looks into files of a language."""
+        return not self.languages or language in self.languages
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Return what should become of ``setting``; None when it is none of this codemod's business."""
@@ -132,6 +141,7 @@ class SwitchCodemod(Codemod):
         more: literals (not patterns) of what else ``visit`` looks for.
     """
 
+    reach = 3
     keys: ClassVar[tuple[str, ...]]
     to: ClassVar[bool] = False
     more: ClassVar[tuple[str, ...]] = ()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.languages import SourceError, language_of
 from verl_legacy_patch.plan import Plan
-from verl_legacy_patch.rewrite import adapter, find_hits
+from verl_legacy_patch.rewrite import adapter
 from verl_legacy_patch.scope import setting_reason
 from verl_legacy_patch.setting import Setting, Site, Span
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verl_legacy_patch import suppression
-from verl_legacy_patch.checkout import Checkout
+from verl_legacy_patch.checkout import SOURCE_SUFFIXES, Candidate, Checkout
+from verl_legacy_patch.checkout.gitio import to_bytes
 from verl_legacy_patch.codemod import Codemod
-from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.rewrite import Rewritten, decide_settings, find_hits, finish, rewrite, unread
+from verl_legacy_patch.hits import find_hits
+from verl_legacy_patch.languages import SUFFIXES, SourceError
+from verl_legacy_patch.rewrite import Rewritten, decide_settings, finish, rewrite, unread
 from verl_legacy_patch.scope import EVERYTHING, Scope, is_mirror
 from verl_legacy_patch.setting import Edit, Setting, Site, Span
 from verl_legacy_patch.target import Target
@@ -92,8 +94,7 @@ def make_plan(
         within: what is out of scope.
     """
     plan = Plan(target, [codemod for codemod in codemods if codemod.applies(target)], within=within)
-    words = sorted({suppression.WORD, *(word.encode() for codemod in plan.codemods for word in codemod.words)})
-    candidates = checkout.selected(words)
+    candidates = _candidates(checkout, plan.codemods)
     plan.files_read = len(candidates)
     modes = {candidate.path: candidate.mode for candidate in candidates}
     results: list[Rewritten] = []
@@ -125,6 +126,18 @@ def make_plan(
     plan.sites.sort(key=lambda site: (site.path, site.line, site.column, site.codemod))
     plan.changes.sort(key=lambda change: change.path)
     return plan
+
+
+def _candidates(checkout: Checkout, codemods: Iterable[Codemod]) -> list[Candidate]:
+    """Return the files with a word of a codemod that looks into files of their kind."""
+    words: dict[tuple[str, ...], set[bytes]] = {(): {suppression.WORD}}
+    for codemod in codemods:
+        words.setdefault(codemod.languages, set()).update(word.encode() for word in codemod.words)
+    found: dict[str, Candidate] = {}
+    for languages, some in words.items():
+        suffixes = [suffix for suffix, language in SUFFIXES.items() if language in languages] or SOURCE_SUFFIXES
+        found.update((each.path, each) for each in checkout.selected(sorted(some), suffixes=suffixes))
+    return sorted(found.values(), key=lambda each: to_bytes(each.path))
 
 
 def _apart(sources: Iterable[tuple[str, bytes]], mirrors: list[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
@@ -200,7 +213,7 @@ def _mirror(
     places = mirror.origins(path, source, read, read.find)
 
     def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
-        hits = find_hits(text, plan.codemods)
+        hits = find_hits(text, [codemod for codemod in plan.codemods if codemod.reads("yaml")], only)
         found = list(settings(text, sorted({span for spans in hits.values() for span in spans})))
         if only is not None:  # the check of a result asks for the edited places: what follows a source stays
             found = [each for each in found if any(each.span.start <= s.end and s.start <= each.span.end for s in only)]

@@ -5,13 +5,12 @@ Dry run, check, hook and apply all call ``rewrite`` and differ only in what they
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from verl_legacy_patch import suppression
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.languages import SourceError, language_of
 from verl_legacy_patch.scope import EVERYTHING, Scope, setting_reason
 from verl_legacy_patch.setting import Edit, Lines, Setting, Site, Span, splice
@@ -22,7 +21,7 @@ BY_HAND = "in a notebook, whose cells are not rewritten: change it by hand"
 #: Stands for the codemod in the row of a file that nobody reads.
 WHOLE_FILE = "*"
 
-#: Decides about a file; with spans, only about the statements that touch them.
+#: Decides about a file; with spans, only about what is near them.
 Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
 
 
@@ -111,19 +110,20 @@ def decide(
         source: the bytes of the file.
         codemods: those that apply to ``target``.
         target: what to rewrite to.
-        only: look at Python statements that touch one of these spans and at no others.
+        only: look around these spans, in Python at the statements that touch one of them, and nowhere else.
         within: what is out of scope.
 
     Raises:
         SourceError: the file cannot be read as its language says.
     """
     language = language_of(path, source)
+    codemods = [codemod for codemod in codemods if codemod.reads(language)]
     reason = within.file_reason(path, source) or ("" if language else _unread(path))
     if path.endswith(".ipynb") and reason == NOTEBOOK:
         return _notebook(source, codemods, target)
     if reason:
         return _left_alone(source, codemods, reason)
-    hits = find_hits(source, codemods)
+    hits = find_hits(source, codemods, only)
     if not hits:
         return []
     spans = sorted({span for codemod, found in hits.items() if _looks_closer(codemod) for span in found})
@@ -192,18 +192,6 @@ def _rewrites(codemod: Codemod, setting: Setting, target: Target) -> bool:
     return any(edit.action == "rewrite" for edit in decide_settings([setting], [codemod], target))
 
 
-def find_hits(source: bytes, codemods: Iterable[Codemod]) -> dict[Codemod, list[Span]]:
-    """Return where the trigger of each codemod matches; codemods without a match are left out."""
-    lowered = source.lower()
-    hits: dict[Codemod, list[Span]] = {}
-    for codemod in codemods:
-        if any(word.encode() in lowered for word in codemod.words):
-            spans = [Span(*match.span()) for match in _trigger(codemod.trigger).finditer(lowered)]
-            if spans:
-                hits[codemod] = spans
-    return hits
-
-
 def sites(path: str, source: bytes, edits: Iterable[Edit]) -> Iterator[Site]:
     """Yield one row per edit, with lines and columns."""
     lines = Lines(source)
@@ -211,11 +199,6 @@ def sites(path: str, source: bytes, edits: Iterable[Edit]) -> Iterator[Site]:
         start, end = lines.locate(edit.span.start), lines.locate(edit.span.end)
         before = source[edit.span.start : edit.span.end].decode("utf-8", "replace")
         yield Site(path, *start, *end, edit.codemod, edit.action, edit.grade, before, edit.replacement, edit.reason)
-
-
-@lru_cache(maxsize=256)
-def _trigger(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode())
 
 
 def adapter(language: str) -> Callable[[bytes, Sequence[Span]], Iterable[Setting]]:

@@ -59,9 +59,11 @@ class Checkout(ABC):
         stays in, it may be a script. Symlinks and submodules are never followed.
         """
 
-    def selected(self, words: Sequence[bytes]) -> list[Candidate]:
+    def selected(
+        self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
+    ) -> list[Candidate]:
         """Return the candidates that are to be rewritten: all, unless only some files were asked for."""
-        return self.candidates(words)
+        return self.candidates(words, suffixes=suffixes)
 
     @abstractmethod
     def named(self, paths: Iterable[str]) -> list[Candidate]:

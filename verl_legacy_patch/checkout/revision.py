@@ -1,8 +1,8 @@
-"""A git revision as a checkout: its files come from the object database, never from the work tree.
+"""A git revision as a checkout: its files are those of the object database, whatever the work tree holds.
 
 What the work tree holds may be converted (line endings, filters), changed or absent (sparse checkout). It is
-only used to find the files with a word, where git can tell that it equals the revision: mapped files cost a
-third of unpacking every blob.
+only used where git can tell that it equals the revision, because mapped files cost a third of unpacking every blob:
+to find the files with a word, and to read those whose hash is that of their blob.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import os
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from hashlib import sha1, sha256
+from io import FileIO
+from itertools import islice
 from pathlib import Path
 
 from verl_legacy_patch.checkout import gitio
@@ -28,6 +31,9 @@ from verl_legacy_patch.patterns import lazy
 # --text: a NUL byte or a "binary" attribute must not hide a source file. Threads cost more than they save.
 _GREP = ("--text", "--threads=1", "--no-color", "--full-name", "--no-recurse-submodules")
 _GLOB = lazy(rb"[*?\[\\]")
+_SUFFIX = lazy(rb"[^/\t](\.[A-Za-z]+)\0")
+#: Files that are read from the work tree at a time: enough that those which differ need few processes.
+_GROUP = 64
 _IMPORTS = r"^[[:space:]]*(from|import)[[:space:]]+verl([.,;[:space:]]|$)"
 
 
@@ -59,14 +65,15 @@ class GitCheckout(Checkout):
         arguments: list[str | bytes] = ["grep", "-liFz", *_GREP]
         for word in words:
             arguments += ["-e", word]
+        files = [*(self._pathspec or [b":(top)"]), *self._other_suffixes(suffixes)]
         start, out = 0, None
-        if self._matches_work_tree and not self._converted(suffixes):
-            code, out, err = gitio.run([*arguments, "--", *self._pathspec], self.root)
+        if self._matches_work_tree and not any(wanted(path, suffixes) for path in self._converted):
+            code, out, err = gitio.run([*arguments, "--", *files], self.root)
             if code not in (0, 1) or err:
                 out = None  # a file that cannot be read on disk is passed over, but its blob is there
         if out is None:
             start = len(self.base) + 1
-            out = gitio.read([*arguments, self.base, "--", *self._pathspec], self.root, none=1)
+            out = gitio.read([*arguments, self.base, "--", *files], self.root, none=1)
         found: list[Candidate] = []
         for hit in out.split(b"\0")[:-1]:
             path = hit[start:]
@@ -81,16 +88,33 @@ class GitCheckout(Checkout):
 
     def read(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, bytes]]:
         """Yield each candidate with its content in the base. See ``Checkout``."""
-        asked = list(candidates)
-        if asked:
-            yield from zip(asked, gitio.blobs([each.sha for each in asked], self.root), strict=True)
+        waiting = iter(candidates)
+        while group := list(islice(waiting, _GROUP if self._matches_work_tree else None)):
+            on_disk = [self._on_disk(each.path, each.sha) for each in group]
+            missing = [each.sha for each, content in zip(group, on_disk, strict=True) if content is None]
+            blobs = gitio.blobs(missing, self.root) if missing else iter(())
+            for each, content in zip(group, on_disk, strict=True):
+                yield each, next(blobs) if content is None else content
 
     def read_path(self, path: str) -> bytes | None:
         """Return the content of one file of the base. See ``Checkout``."""
         entry = self._entry(to_bytes(path))
         if entry is None or not entry[0].startswith("100"):
             return None
-        return gitio.read(["cat-file", "blob", entry[1]], self.root)
+        content = self._on_disk(path, entry[1])
+        return gitio.read(["cat-file", "blob", entry[1]], self.root) if content is None else content
+
+    def _on_disk(self, path: str, sha: str) -> bytes | None:
+        """Return the content of a blob from the work tree, where the file is that blob; reading it costs less."""
+        if not self._matches_work_tree:
+            return None
+        try:
+            with FileIO(os.fsencode(self.root) + b"/" + to_bytes(path)) as file:
+                content = file.readall()
+        except OSError:
+            return None
+        digest = sha1 if len(sha) == 40 else sha256
+        return content if digest(b"blob %d\0%b" % (len(content), content)).hexdigest() == sha else None
 
     def list_folder(self, folder: str) -> list[str]:
         """Return the regular files under ``folder`` in the base. See ``Checkout``."""
@@ -190,16 +214,21 @@ class GitCheckout(Checkout):
         listing = self._listing
         return not listing or (listing[:2] == b"H " and listing.count(b"\0H ") == listing.count(b"\0") - 1)
 
-    def _converted(self, suffixes: Collection[str] | None) -> bool:
-        """Return whether a filter or an encoding makes a file on disk differ from its blob.
+    @cached_property
+    def _converted(self) -> list[bytes]:
+        """The files that a filter or an encoding makes differ on disk from their blobs.
 
         git answers for all places that hold attributes (any .gitattributes, info/attributes, the user's own).
         Line endings do not matter: no word holds one.
         """
         pathspec = self._pathspec or [b":(top)"]
         unspecified = ":(top,exclude,attr:!filter !working-tree-encoding)"
-        out = gitio.read(["ls-files", "-z", "--", *pathspec, unspecified], self.root)
-        return any(wanted(path, suffixes) for path in out.split(b"\0")[:-1])
+        return gitio.read(["ls-files", "-z", "--", *pathspec, unspecified], self.root).split(b"\0")[:-1]
+
+    def _other_suffixes(self, suffixes: Collection[str] | None) -> list[bytes]:
+        """Return what keeps git from reading files that are not wanted: a lock file is as big as all scripts."""
+        found = set(_SUFFIX.findall(self._listing)) if suffixes is not None else set()
+        return [b":(top,exclude)*" + suffix for suffix in sorted(found) if not wanted(b"x" + suffix, suffixes)]
 
 
 def _path(entry: bytes) -> bytes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from verl_legacy_patch.checkout.base import Candidate
+from verl_legacy_patch.checkout.base import SOURCE_SUFFIXES, Candidate
 from verl_legacy_patch.checkout.directory import DirectoryCheckout
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes, to_text
 
@@ -22,9 +22,11 @@ class SelectedFiles(DirectoryCheckout):
         super().__init__(root)
         self._paths = sorted({to_bytes(path) for path in paths})
 
-    def selected(self, words: Sequence[bytes]) -> list[Candidate]:
+    def selected(
+        self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
+    ) -> list[Candidate]:
         """Return those of the given files that hold a word. See ``Checkout``."""
-        return DirectoryCheckout(self.root, tracked=self._paths).candidates(words)
+        return DirectoryCheckout(self.root, tracked=self._paths).candidates(words, suffixes=suffixes)
 
     def packages(self) -> list[str]:
         """Return the folders of ``verl`` packages, at the root or around the given files: no walk of the tree."""

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import libcst as cst
-
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.languages.python.context import (
     Body,
@@ -20,6 +18,7 @@ from verl_legacy_patch.languages.python.context import (
     read,
 )
 from verl_legacy_patch.languages.python.depth import parse_module
+from verl_legacy_patch.languages.python.lean import cst
 from verl_legacy_patch.languages.python.spans import Spans, spans_of
 from verl_legacy_patch.setting import Places, Setting, Span
 

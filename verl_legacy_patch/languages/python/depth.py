@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-import libcst as cst
+from verl_legacy_patch.languages.python.lean import cst
 
 _LIMIT = 1000
 #: Shorter code cannot reach the depth that is too much.

@@ -1,0 +1,37 @@
+"""LibCST is imported faster than usual, and is the same to everybody."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DESCRIBE = """
+import dataclasses, inspect
+{}
+import libcst as cst
+node = cst.parse_module("x = 1").body[0].body[0]
+for change in (lambda: setattr(node, "value", None), lambda: delattr(node, "value"), lambda: setattr(node, "new", 1)):
+    try:
+        change()
+        print("changed")
+    except (dataclasses.FrozenInstanceError, AttributeError, TypeError) as error:
+        print(type(error).__name__, error)
+for name, kind in sorted(vars(cst).items()):
+    if isinstance(kind, type):
+        print(name, sorted(vars(kind)), dataclasses.is_dataclass(kind) and inspect.signature(kind))
+        own = [each for each in ("__eq__", "__repr__", "__setattr__") if each in vars(kind)]
+        print([getattr(kind, each).__qualname__ for each in own])
+        print(kind.__hash__ is None or kind.__hash__.__qualname__)
+print(dataclasses.dataclass.__module__, dataclasses.dataclass.__qualname__)
+"""
+
+
+def described(first: str) -> str:
+    run = [sys.executable, "-c", DESCRIBE.format(first)]
+    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_classes_are_the_same() -> None:
+    usual = described("")
+    assert "FrozenInstanceError cannot assign to field 'value'" in usual
+    assert described("import verl_legacy_patch.languages.python") == usual

@@ -1,0 +1,60 @@
+"""Imports LibCST in two thirds of its time, which is a tenth of a whole dry run.
+
+LibCST's nodes are 170 frozen dataclasses. ``dataclass`` compiles methods for each of them: ``__repr__`` and ``__eq__``,
+which it throws away because the nodes have their own, and two that refuse assignments, which differ in nothing but
+their class. While LibCST is imported, the former are not asked for and the latter are closures. The classes are the
+same to everybody who uses them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["cst"]
+
+_CLOSURES = "_frozen_get_del_attr"
+
+
+def _dataclass(cls: Any = None, /, **options: Any) -> Any:
+    """Make a dataclass without the methods that the class defines itself."""
+    if cls is None:
+        return lambda decorated: _dataclass(decorated, **options)
+    own = vars(cls)
+    if "__repr__" in own:
+        options["repr"] = False
+    if "__eq__" in own and own.get("__hash__") is not None:  # else it would decide about the hash
+        options["eq"] = False
+    return _kept["dataclass"](cls, **options)
+
+
+def _refusals(cls: type, fields: Sequence[Any], _: Any) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return ``__setattr__`` and ``__delattr__`` of a frozen dataclass."""
+    names = frozenset(field.name for field in fields)
+
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)  # type: ignore[arg-type]
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)  # type: ignore[arg-type]
+
+    return __setattr__, __delattr__
+
+
+_changed: dict[str, Any] = {"dataclass": _dataclass}
+if sys.version_info < (3, 13) and hasattr(dataclasses, _CLOSURES):  # later ones compile all methods of a class at once
+    _changed[_CLOSURES] = _refusals
+_kept = {name: getattr(dataclasses, name) for name in _changed}
+try:
+    for _name in _kept:
+        setattr(dataclasses, _name, _changed[_name])
+    import libcst as cst
+finally:
+    for _name, _value in _kept.items():
+        setattr(dataclasses, _name, _value)
