@@ -198,6 +198,32 @@ def test_killed_in_the_middle_of_a_switch(many: Path, verl: Verl, tmp_path: Path
     assert leftovers(many / ".git") == [] and git(many, "status", "--porcelain") == ""
 
 
+def test_killed_in_place(config: Path, tmp_path: Path, verl: Verl) -> None:
+    """Every file is as before or as after, the originals are kept, and the next run ends the job."""
+    plain, expected = (make_mini(tmp_path / name, SOURCES, git_too=False) for name in ("plain", "expected"))
+    before = everything(plain)
+    started = time.monotonic()
+    verl("apply", expected, "--in-place").done()
+    seconds = time.monotonic() - started
+    after = everything(expected)
+    for _ in range(4 * ROUNDS):
+        child = start("apply", plain, "--in-place", out=tmp_path / "out")
+        time.sleep(seconds * 1.2 * random.random())
+        os.kill(child, signal.SIGKILL)
+        assert end(child) in (0, -9)
+        for path, entry in everything(plain).items():
+            if "/.verl-patch-" not in f"/{path}":
+                assert entry in (before.get(path), after.get(path)), path
+        kept = list(plain.glob(".verl-patch-backup-*"))
+        ran = verl("apply", plain, "--in-place")
+        assert ran.code == 0 and ("Nothing to rewrite" in ran.err or all(str(path) in ran.err for path in kept)), ran
+        for path in kept:
+            shutil.rmtree(path)
+        assert {path: entry for path, entry in everything(plain).items() if "/.verl-patch-" not in f"/{path}"} == after
+        shutil.rmtree(plain)
+        make_mini(plain, SOURCES, git_too=False)
+
+
 # --- two at once
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ from pathlib import Path
 from verl_legacy_patch.branch.backup import Backup, alone, held_signals
 from verl_legacy_patch.checkout.base import relative
 from verl_legacy_patch.checkout.gitio import CheckoutError, show
+
+_STAGE = b".verl-patch-new-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ def write_in_place(root: Path, changes: Sequence[Change]) -> None:
     top = os.path.realpath(os.fsencode(root))
     targets = [(_target(top, change), change) for change in changes]
     with alone(root), held_signals() as interrupts:
+        _clear(target for target, _ in targets)
         try:
             backup = Backup(root)
         except OSError as error:
@@ -81,6 +84,15 @@ def write_in_place(root: Path, changes: Sequence[Change]) -> None:
             raise
         finally:
             backup.discard()
+
+
+def _clear(targets: Iterable[bytes]) -> None:
+    """Remove what a killed run had written beside its targets and not renamed yet. Its backup stays."""
+    for folder in {os.path.dirname(target) for target in targets}:  # noqa: PTH120
+        with suppress(OSError):  # mostly: a folder that is new
+            for entry in os.scandir(folder):
+                if entry.name.startswith(_STAGE) and entry.is_file(follow_symlinks=False):
+                    os.unlink(entry.path)  # noqa: PTH108
 
 
 def _target(top: bytes, change: Change) -> bytes:
@@ -123,7 +135,7 @@ def _stage(target: bytes, change: Change, staged: list[tuple[bytes, bytes]]) -> 
     """Write the new content beside its target, so that a rename is enough."""
     folder = os.path.dirname(target)  # noqa: PTH120
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    descriptor, stage = tempfile.mkstemp(prefix=b".verl-patch-", dir=folder)
+    descriptor, stage = tempfile.mkstemp(prefix=_STAGE, dir=folder)
     staged.append((stage, target))
     with os.fdopen(descriptor, "wb") as file:
         file.write(change.content)

@@ -77,13 +77,20 @@ def branch_name(checkout: Checkout) -> str | None:
 
 def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, per_codemod: bool) -> list[str]:
     """Write the patch and return the lines that say where it is and how to undo it."""
+    from verl_legacy_patch.branch.backup import stale
     from verl_legacy_patch.branch.inplace import write_in_place
     from verl_legacy_patch.checkout import GitCheckout
 
     if not isinstance(checkout, GitCheckout):
         write_in_place(checkout.root, changes_of(plan))
         lines = ["", "The files on disk are rewritten; there is no git commit to go back to."]
-        return [*lines, f"  look:  {_git(about.path)} diff"] if (checkout.root / ".git").exists() else lines
+        if (checkout.root / ".git").exists():
+            lines.append(f"  look:  {_git(about.path)} diff")
+        for left in stale(checkout.root):
+            lines.append(
+                f"{left} holds files as they were before a run that was killed: remove it when you have looked."
+            )
+        return lines
     from verl_legacy_patch.branch import current_branch
     from verl_legacy_patch.branch.switching import forward, publish
 
