@@ -12,6 +12,7 @@ from verl_legacy_patch.languages.python.context import (
     Context,
     Located,
     Source,
+    body_of,
     find_body,
     locate,
     parse_around,
@@ -60,7 +61,20 @@ class Statement:
 
     def body(self) -> Body | None:
         """Return the body of a function or class in the file; None when it stands on the header's line."""
-        return find_body(self.source, self.source.utf8_span(self.span).start)
+        try:
+            return find_body(self.source, self.source.utf8_span(self.span).start)
+        except SourceError:
+            return self._own_body()
+
+    def _own_body(self) -> Body | None:
+        """Return the body of a node that was read with the whole file."""
+        block = getattr(self.node, "body", None)
+        if not isinstance(block, cst.IndentedBlock) or not block.body:
+            return None
+        first = block.body[0]
+        text = first.body[0] if isinstance(first, cst.SimpleStatementLine) else None
+        docstring = isinstance(text, cst.Expr) and isinstance(text.value, (cst.SimpleString, cst.ConcatenatedString))
+        return body_of(self.source, [_span(part, self._spans) for part in block.body], docstring)
 
     def text(self, node: cst.CSTNode) -> str:
         """Return the source text of a node."""
@@ -183,14 +197,19 @@ def _block(
     module: cst.Module,
 ) -> Iterator[Statement]:
     for node in body:
-        decorators = getattr(node, "decorators", ())  # LibCST counts them as white space before the node
-        start = spans[id(decorators[0])].start if decorators else spans[id(node)].start
-        span = source.raw_span(Span(start, spans[id(node)].end))
+        span = source.raw_span(_span(node, spans))
         if not places.overlapping(span):
             continue
         yield Statement(node, context, places, source, span, spans)
         for children, around in _blocks(node, context, module):
             yield from _block(source, children, around, places, spans, module)
+
+
+def _span(node: Any, spans: Spans) -> Span:
+    """Return the span of a statement with its decorators, which LibCST counts as white space before it."""
+    decorators = getattr(node, "decorators", ())
+    start = spans[id(decorators[0])].start if decorators else spans[id(node)].start
+    return Span(start, spans[id(node)].end)
 
 
 def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[Sequence[Any], Context]]:

@@ -72,7 +72,7 @@ class _Comparison:
             if any(edit.start <= span.start and span.end <= edit.end and edit.start < edit.end for edit in near):
                 return ""
             if not near:
-                return "" if type(left) is type(right) else self._say(left)
+                return "" if type(left) is type(right) or _cut(left) or _cut(right) else self._say(left)
         if type(left) is not type(right):
             return self._say(left)
         for name in left._fields:
@@ -104,6 +104,11 @@ class _Comparison:
 
     def _say(self, node: Any) -> str:
         return f"the statement at line {getattr(node, 'lineno', 1)} would change outside the edited places"
+
+
+def _cut(node: Any) -> bool:
+    """Return whether a statement stands for a definition that was cut: one text may be long enough to cut, one not."""
+    return isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_"
 
 
 def _span(source: Source, node: Any) -> Span | None:

@@ -211,8 +211,11 @@ def find_body(source: Source, start: int) -> Body | None:
     node = next(found, None)
     if node is None:
         return None
-    inside = [finder.span(statement) for statement in node.body]
-    docstring = ast.get_docstring(node, clean=False) is not None
+    return body_of(source, [finder.span(part) for part in node.body], ast.get_docstring(node, clean=False) is not None)
+
+
+def body_of(source: Source, inside: Sequence[Span], docstring: bool) -> Body | None:
+    """Return the body that the statements ``inside`` make, the first of them a docstring or not."""
     if docstring and len(inside) == 1:
         return None
     first = inside[1 if docstring else 0].start
