@@ -73,7 +73,9 @@ class GitCheckout(Checkout):
                 out = None  # a file that cannot be read on disk is passed over, but its blob is there
         if out is None:
             start = len(self.base) + 1
-            out = gitio.read([*arguments, self.base, "--", *files], self.root, none=1)
+            code, out, err = gitio.run([*arguments, self.base, "--", *files], self.root)
+            if code not in (0, 1) or "error:" in err:  # grep passes over an object that is missing, and ends well
+                raise gitio.failure(err, self.root, code)
         found: list[Candidate] = []
         for hit in out.split(b"\0")[:-1]:
             path = hit[start:]
