@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from verl_legacy_patch.setting import Edit, splice
 
@@ -16,8 +16,7 @@ CONTEXT = 3
 _NO_NEWLINE = b"\\ No newline at end of file\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A run of lines that changes: lines ``start`` to ``end`` (from 0, ``end`` not included) become ``new``."""
 
     start: int
@@ -26,8 +25,7 @@ class Block:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(NamedTuple):
     """Blocks that are near each other, with the lines around them. ``old`` and ``new`` count lines from 0."""
 
     header: bytes

@@ -39,8 +39,7 @@ class Problem(NamedTuple):
         return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     """A file that would be written. ``before`` is None for a new one, which ``codemod`` adds."""
 
     path: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from verl_legacy_patch import __version__
 from verl_legacy_patch.diff import CONTEXT, file_patch
@@ -15,8 +15,7 @@ from verl_legacy_patch.setting import Site
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """The checkout that a report is about."""
 
     path: str

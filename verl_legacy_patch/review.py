@@ -114,7 +114,7 @@ def _remaining(plan: Plan, dropped: set[tuple[str, Edit]]) -> Iterator[FileChang
     for change in plan.changes:
         edits = tuple(edit for edit in change.edits if (change.path, edit) not in dropped)
         if change.before is not None and edits:
-            yield replace(change, edits=edits, after=splice(change.before, edits))
+            yield change._replace(edits=edits, after=splice(change.before, edits))
 
 
 def _sites(plan: Plan, dropped: set[tuple[str, Edit]]) -> Iterator[Site]:
@@ -147,12 +147,12 @@ def suppressions(plan: Plan, review: Review) -> Plan:
     originals = {change.path: change for change in review.plan.changes}
     kept = {change.path: change for change in plan.changes}
     for path, lines in wanted.items():
-        original = kept.get(path) or replace(originals[path], edits=())
+        original = kept.get(path) or originals[path]._replace(edits=())
         before = original.before or b""
         comments = tuple(filter(None, (_comment(before, line, names) for line, names in sorted(lines.items()))))
         if comments and not path.endswith(".json"):
             edits = tuple(sorted((*original.edits, *comments), key=lambda edit: edit.span))
-            kept[path] = replace(original, edits=edits, after=splice(before, edits))
+            kept[path] = original._replace(edits=edits, after=splice(before, edits))
     return replace(plan, changes=sorted(kept.values(), key=lambda change: change.path))
 
 

@@ -6,7 +6,8 @@ Dry run, check, hook and apply all call ``rewrite`` and differ only in what they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from verl_legacy_patch import suppression
 from verl_legacy_patch.codemod import Codemod
@@ -25,8 +26,7 @@ WHOLE_FILE = "*"
 Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(NamedTuple):
     """What became of one file."""
 
     path: str

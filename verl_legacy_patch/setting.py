@@ -152,15 +152,13 @@ class Lines:
 
     def __init__(self, source: bytes) -> None:
         self._source = source
-        self._starts = list(accumulate((len(line) + 1 for line in source.split(b"\n")), initial=0))
-        self._last = (0, 0, 1)  # line, offset and column of the place asked for before
+        self._last = (0, 1, 1)  # offset, line and column of the place asked for before
 
     def locate(self, offset: int) -> tuple[int, int]:
         """Return (line, column) of the byte at ``offset``."""
-        line = bisect_right(self._starts, offset)
-        known, start, column = self._last
-        if known != line or offset < start:
-            start, column = self._starts[line - 1], 1
+        start, line, column = self._last if offset >= self._last[0] else (0, 1, 1)
+        if lines := self._source.count(b"\n", start, offset):
+            start, line, column = self._source.rfind(b"\n", 0, offset) + 1, line + lines, 1
         column += len(self._source[start:offset].decode("utf-8", "replace"))
-        self._last = (line, offset, column)
+        self._last = (offset, line, column)
         return line, column

@@ -29,8 +29,7 @@ class Capability(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """A family of cards.
 
     Attributes:

@@ -141,7 +141,7 @@ def _parts(plan: Plan) -> Iterator[Plan]:
                     changes.append(change)
             elif any(edit.codemod == codemod.name for edit in change.edits):
                 edits = tuple(edit for edit in change.edits if edit.codemod in done)
-                changes.append(replace(change, after=splice(change.before, edits), edits=edits))
+                changes.append(change._replace(after=splice(change.before, edits), edits=edits))
         if changes:
             sites = [site for site in plan.sites if site.codemod == codemod.name]
             yield replace(plan, codemods=[codemod], changes=changes, sites=sites)

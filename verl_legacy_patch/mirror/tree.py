@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.languages.yaml.reader import Reader
@@ -15,8 +14,7 @@ class Unsupported(Exception):
     """A config tree uses something that is not worth guessing at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a value of a composed config comes from.
 
     Attributes:
@@ -32,8 +30,7 @@ class Origin:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A scalar."""
 
     value: str
@@ -46,16 +43,14 @@ class Leaf:
         return self.plain and self.value in ("", "~", "null", "Null", "NULL")
 
 
-@dataclass(frozen=True, slots=True)
-class Seq:
+class Seq(NamedTuple):
     """A list: merged as one value."""
 
     items: list[Node]
     origin: Origin | None
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
+class Map(NamedTuple):
     """A mapping; ``origin`` is None where the composition made it for a package."""
 
     items: dict[str, Node]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.languages.python.skeleton import skeleton
@@ -49,8 +49,7 @@ class Context:
     fallback: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(NamedTuple):
     """A statement (of a compound one the header only) as a span of the decoded file, with its context."""
 
     span: Span
@@ -59,8 +58,7 @@ class Located:
     indent: str
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """The body of a function or class.
 
     Attributes:

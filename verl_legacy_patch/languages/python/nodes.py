@@ -38,8 +38,11 @@ def find(statement: Statement, kind: type[Node]) -> Iterator[tuple[Node, tuple[c
         node, parents = stack.pop()
         if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementSuite)) and parents:
             continue  # the body of a compound statement is visited as statements of its own
-        if isinstance(node, kind) and statement.is_hit(node):
+        hit = statement.is_hit(node)
+        if hit and isinstance(node, kind):
             yield node, parents
+        if not hit and isinstance(node, (cst.BaseExpression, cst.BaseSmallStatement)):
+            continue  # all below is inside of it (not so with decorators)
         inside = (*parents, node)
         stack += [(child, inside) for child in reversed(node.children)]
 

@@ -11,7 +11,6 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.languages.hydra import overrides
@@ -69,8 +68,7 @@ class Command(NamedTuple):
         return found
 
 
-@dataclass(frozen=True)
-class _Value:
+class _Value(NamedTuple):
     words: list[Word]
     array: bool
 
@@ -149,7 +147,7 @@ class _Reader:
         old = self.known.get(key)
         if old is not None and any(child.type == "+=" for child in node.children):
             if old.array:
-                new = replace(old, words=old.words + new.words)
+                new = old._replace(words=old.words + new.words)
             elif not new.array:
                 text = "".join(word.text for word in old.words + new.words)
                 new = _Value([Word(text[:_MAX_TEXT], new.words[0].span)], False)
@@ -186,6 +184,8 @@ class _Reader:
 
     def _joined(self, node: Node) -> Word:
         """Return a word with its expansions filled in."""
+        if node.type == "word" and b"\\" not in source_text(node, self.source):
+            return Word(self._text(node), Span(node.start_byte, node.end_byte))
         cooked = cook(node, self.source)
         parts: list[str] = []
         position = 0

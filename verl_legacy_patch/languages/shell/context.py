@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 TRANSLATION = "a translation: chosen under a test for the same value"
 GATED = "already gated on hardware"
 
+_VARIABLE = lazy(rb"=[\"']?\$(?:(\w+)\b|\{(\w+)(?::?-[^{}\n]*)?\})[\"']?(?=[\s)\"'\\;]|$)")
+_KEY = lazy(rb"(?<![\w.$-])(?:\+\+?|--)?([A-Za-z_][\w.-]*)\Z")
 _TEST = lazy(rb"(==|=~|!=|(?<![!<>=])=)[ \t]*[\"']?([\w.*^$-]+)")
 _NOT = lazy(rb"(?:^|[\s(])!\s")
 _HARDWARE = lazy(rb"compute_cap|capability|bf16_supported|\bsm_?\d\d\b", re.I)
@@ -71,14 +74,20 @@ def asked_for(path: Sequence[Node], source: bytes) -> tuple[str, ...]:
 
 def used_as(variable: str, source: bytes) -> list[tuple[str, ...]]:
     """Return the keys of other names that are given the variable and nothing else (``a.dtype=$PREC``)."""
-    name = re.escape(variable.encode())
-    given = rb"\$(?:" + name + rb"\b|\{" + name + rb"(?::?-[^{}\n]*)?\})"
-    uses = re.findall(
-        rb"(?<![\w.$-])(?:\+\+?|--)?([A-Za-z_][\w.-]*)=[\"']?" + given + rb"[\"']?(?=[\s)\"'\\;]|$)", source
-    )
-    keys = dict.fromkeys(use.decode().replace("-", "_") for use in uses)
+    keys = dict.fromkeys(key for key, given in _given(source) if given == variable)
     paths = [tuple(part for part in key.split(".") if part) for key in keys]
     return [path for path in paths if path[-1].lower() != variable.lower()]
+
+
+@lru_cache(maxsize=4)
+def _given(source: bytes) -> list[tuple[str, str]]:
+    """Return each key that is given one variable, with that variable."""
+    found = []
+    for match in _VARIABLE.finditer(source):
+        key = _KEY.search(source, source.rfind(b"\n", 0, match.start()) + 1, match.start())
+        if key is not None:
+            found.append((key[1].decode().replace("-", "_"), (match[1] or match[2]).decode()))
+    return found
 
 
 def _condition(node: Node, source: bytes) -> bytes:
