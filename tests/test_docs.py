@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -45,7 +46,8 @@ def shape(name: str) -> list[str]:
 
 
 def test_generated_parts_and_pictures_are_current() -> None:
-    done = subprocess.run([sys.executable, "scripts/docs.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    command, env = [sys.executable, "scripts/docs.py", "--check"], {**os.environ, "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

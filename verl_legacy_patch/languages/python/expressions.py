@@ -202,6 +202,7 @@ class Expressions:
 
     def _named(self, node: cst.NamedExpr, slot: Slot) -> None:
         self.value(node.value, Slot(nodes.path_of(node.target), "assignment"))
+        self.value(node.value, slot)  # it goes both ways, and either name may say what it is
 
     def _inner(self, node: Any, slot: Slot) -> None:
         self.value(node.expression, slot)
@@ -216,8 +217,8 @@ class Expressions:
             self._text(template, slot.inside(), node, whole=False)
         if isinstance(node.func, cst.Attribute):
             self._method(node, node.func, slot)
-        elif self.on.is_hit(node.func):
-            self.value(node.func, slot.called())
+        else:
+            self.value(node.func, slot if isinstance(node.func, cst.Lambda) else slot.called())
         for value, inner in arguments(node, slot, self.on):
             self.value(value, inner)
         self.callees = outer
