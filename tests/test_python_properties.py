@@ -83,8 +83,8 @@ def test_damaged_files_are_refused_or_read_and_never_crash(module: Module, data:
 
 ODD = [
     b"", b"\0", b"\r", b"\n", b"\t", b"\f", b"\xff", b"\\", b"'", b'"""', b"(", b"}", b"#", b":", b"{{", 
-    b"\xe2\x80\xa8", b"\n    ", b"if x:", b"f'{", b"lambda: ", b"match x:\n case 1:", b"@", b"yield ", b"*", b"bf16", b"= ",
-    b"<<<<<<< HEAD\n",
+    b"\xe2\x80\xa8", b"\n    ", b"if x:", b"f'{", b"lambda: ", b"match x:\n case 1:", b"@", b"yield ", b"*", b"bf16",
+    b"= ", b"<<<<<<< HEAD\n",
 ]  # fmt: skip
 
 
