@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -179,7 +178,7 @@ def find_gpu(text: str) -> tuple[str, Capability]:
         if not 3 <= major <= 20:
             raise TargetError(f"no GPU has compute capability {major}.{minor}; an example is 6.1")
         return text.strip(), Capability(major, minor)
-    if known := _by_name(text):
+    if known := by_name(text):
         return known
     import difflib
 
@@ -188,7 +187,7 @@ def find_gpu(text: str) -> tuple[str, Capability]:
     raise TargetError(f"no GPU named {text!r}{hint} (known: {', '.join(GPUS)}, a capability such as 7.5, or auto)")
 
 
-def _by_name(text: str) -> tuple[str, Capability] | None:
+def by_name(text: str) -> tuple[str, Capability] | None:
     """Return (family, compute capability) of a card by its name; None for one that is not known."""
     name = _plain(text)
     if name == "gtxtitanx":  # of the generation before Pascal, unlike all that is called Titan X without GTX
@@ -211,30 +210,17 @@ def _plain(text: str) -> str:
 def detect() -> tuple[str, Capability, str]:
     """Ask nvidia-smi for the cards of this machine: return name and capability of the lowest, and what was found.
 
-    A driver that cannot tell capabilities (before 470 or so) tells at least the names.
-
     Raises:
         TargetError: there is no nvidia-smi, it fails or does not answer, or it shows no card that is known.
     """
-    code, said = _nvidia_smi("name,compute_cap")
-    if code and "compute_cap" in said:
-        code, said = _nvidia_smi("name")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    if code or not lines or lines[0].lower().startswith(("no devices", "nvidia-smi has failed", "failed to", "unable")):
-        why = f" ({lines[0]})" if lines else ""
-        raise TargetError(f"--gpu auto: nvidia-smi shows no GPU{why}; name it instead, such as --gpu p40")
-    known: list[tuple[str, Capability]] = []
-    unknown: list[str] = []
-    for line in lines:
-        match = re.fullmatch(r"(.*),\s*(\d+)\.(\d+)", line)
-        name = match[1].strip() if match else line.partition(",")[0].strip()
-        by_name = None if match else _by_name(name)
-        if match:
-            known.append((name, Capability(int(match[2]), int(match[3]))))
-        elif by_name:
-            known.append((name, by_name[1]))
-        else:
-            unknown.append(name)
+    from verl_legacy_patch.cards import NoCards, read_cards
+
+    try:
+        cards = read_cards(PATIENCE)
+    except NoCards as error:
+        raise TargetError(f"--gpu auto: {error}; name the GPU instead, such as --gpu p40") from None
+    known = [(card.name, card.capability) for card in cards if card.capability is not None]
+    unknown = [card.name for card in cards if card.capability is None]
     if not known:
         names = ", ".join(dict.fromkeys(unknown))
         raise TargetError(
@@ -253,29 +239,3 @@ def _found(known: Sequence[tuple[str, Capability]], unknown: Sequence[str]) -> s
     lowest = ": the lowest counts" if len({capability for _, capability in known}) > 1 else ""
     ignored = f"; not known, so not counted: {', '.join(dict.fromkeys(unknown))}" if unknown else ""
     return f"nvidia-smi shows {', '.join(parts)}{lowest}{ignored}"
-
-
-def _nvidia_smi(fields: str) -> tuple[int, str]:
-    """Return exit code and output (of an error: what it says) of a query, one line per card."""
-    import subprocess
-
-    ask = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
-    try:
-        process = subprocess.Popen(
-            ask, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-        )
-    except OSError as error:
-        why = error.strerror or error
-        raise TargetError(
-            f"--gpu auto: cannot run nvidia-smi ({why}); name the GPU instead, such as --gpu p40"
-        ) from None
-    try:
-        out, err = process.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        with suppress(subprocess.TimeoutExpired):  # one that hangs in the driver cannot even be killed
-            process.wait(1)
-        raise TargetError(
-            f"--gpu auto: nvidia-smi does not answer within {PATIENCE:g} s; name the GPU instead, such as --gpu p40"
-        ) from None
-    return process.returncode, out if out.strip() else err
