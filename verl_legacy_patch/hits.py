@@ -28,23 +28,31 @@ def find_hits(
         near: look only around these places.
     """
     lowered = source.lower()
-    parts = [Span(0, len(lowered))] if near is None else list(_lines(lowered, near, _NEAR))
-    places: dict[str, list[Span]] = {}
+    words, users = _vocabulary(tuple(codemods))
+    present = {word for word in words if word in lowered}
     hits: dict[Codemod, list[Span]] = {}
-    for codemod in codemods:
-        found: list[Span] = []
-        for word in codemod.words:
-            known = places.get(word)
-            if known is None:
-                known = places[word] = _places(lowered, word.encode(), parts)
-            found += known
-        if found:
-            pattern = _compiled(codemod.trigger)
-            windows = parts if codemod.reach is None else _lines(lowered, sorted(found), codemod.reach)
-            spans = [Span(*match.span()) for window in windows for match in pattern.finditer(lowered, *window)]
-            if spans:
-                hits[codemod] = spans
+    if not present:
+        return hits
+    parts = [Span(0, len(lowered))] if near is None else list(_lines(lowered, near, _NEAR))
+    for codemod, own in users:
+        if not (here := present & own):
+            continue
+        windows: Iterable[Span] = parts
+        if codemod.reach is not None:
+            found = sorted(place for word in here for place in _places(lowered, word, parts))
+            windows = _lines(lowered, found, codemod.reach)
+        pattern = _compiled(codemod.trigger)
+        spans = [Span(*match.span()) for window in windows for match in pattern.finditer(lowered, *window)]
+        if spans:
+            hits[codemod] = spans
     return hits
+
+
+@lru_cache(maxsize=8)
+def _vocabulary(codemods: tuple[Codemod, ...]) -> tuple[list[bytes], list[tuple[Codemod, frozenset[bytes]]]]:
+    """Return all words of some codemods, and each codemod with its own."""
+    users = [(codemod, frozenset(word.encode() for word in codemod.words)) for codemod in codemods]
+    return sorted({word for _, own in users for word in own}), users
 
 
 def _places(text: bytes, word: bytes, parts: Sequence[Span]) -> list[Span]:

@@ -55,6 +55,7 @@ class GitCheckout(Checkout):
         self.base = base
         self.tree = tree
         self.is_head = is_head
+        self._searched: list[tuple[Sequence[bytes], list[Candidate]]] = []
 
     def candidates(
         self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
@@ -62,8 +63,26 @@ class GitCheckout(Checkout):
         """Return the files of the base that hold a word. See ``Checkout``."""
         if not words:
             return []
+        words = _shortest(words)
+        for known, found in self._searched:
+            if all(any(part in word for part in known) for word in words):
+                return self._among(found, words, suffixes)
+        found = self._grep(words, suffixes)
+        if suffixes is SOURCE_SUFFIXES:
+            self._searched.append((words, found))
+        return found
+
+    def _among(
+        self, found: Iterable[Candidate], words: Sequence[bytes], suffixes: Collection[str] | None
+    ) -> list[Candidate]:
+        """Return those of some files that hold a word: a second search of the whole tree costs more."""
+        some = [each for each in found if wanted(to_bytes(each.path), suffixes)]
+        texts = ((each, content.lower()) for each, content in self.read(some))
+        return [each for each, text in texts if any(word in text for word in words)]
+
+    def _grep(self, words: Sequence[bytes], suffixes: Collection[str] | None) -> list[Candidate]:
         arguments: list[str | bytes] = ["grep", "-liFz", *_GREP]
-        for word in words:
+        for word in words:  # each costs git another pass over every file
             arguments += ["-e", word]
         files = [*(self._pathspec or [b":(top)"]), *self._other_suffixes(suffixes)]
         start, out = 0, None
@@ -206,7 +225,7 @@ class GitCheckout(Checkout):
         mode, sha = (fields[1], fields[2]) if len(fields) == 4 else (fields[0], fields[2])
         return mode.decode(), sha.decode()
 
-    @property
+    @cached_property
     def _matches_work_tree(self) -> bool:
         """Whether the files on disk are the base's, apart from conversion."""
         if not self.is_head or self._dirty:
@@ -231,6 +250,15 @@ class GitCheckout(Checkout):
         """Return what keeps git from reading files that are not wanted: a lock file is as big as all scripts."""
         found = set(_SUFFIX.findall(self._listing)) if suffixes is not None else set()
         return [b":(top,exclude)*" + suffix for suffix in sorted(found) if not wanted(b"x" + suffix, suffixes)]
+
+
+def _shortest(words: Iterable[bytes]) -> list[bytes]:
+    """Return the words in lower case without those that hold another one: a file with them has that one too."""
+    found: list[bytes] = []
+    for word in sorted({word.lower() for word in words}, key=len):
+        if not any(shorter in word for shorter in found):
+            found.append(word)
+    return found
 
 
 def _path(entry: bytes) -> bytes:
