@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -10,11 +11,26 @@ from typing import NamedTuple
 
 LANGUAGES = ("en", "zh")
 
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+# what loggers, Ray, torchrun and docker put before each line, in whatever order
+_PREFIX = re.compile(
+    r"""\s*(?:\((?:[\w.: -]*\s)?pid=[^)]*\)
+    | \[[\w-]*rank\d+\]:?
+    | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\]?
+    | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d\s\d\d:\d\d:\d\d(?:\s\[?[\w.]+:\d+\]?)?
+    | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL):
+    | [\w-]+-\d+\s+\|
+    | >+(?=\s) )""",
+    re.VERBOSE,
+)
+_QUOTES = str.maketrans("‘’‛′“”„″", "''''\"\"\"\"")
+
 
 class Entry(NamedTuple):
-    """One thing that goes wrong. Texts are by language."""
+    """One thing that goes wrong. Texts are by language; ``message`` is what is printed, in English."""
 
     id: str
+    message: str
     seen: tuple[str, ...]
     title: Mapping[str, str]
     why: Mapping[str, str]
@@ -33,8 +49,20 @@ def entries() -> dict[str, Entry]:
 
 def find(message: str) -> list[Entry]:
     """Return the entries that explain a message, the most particular one first."""
-    text = " ".join(message.split())
-    return [entry for entry in entries().values() if any(re.search(seen, text, re.I) for seen in entry.seen)]
+    text = plain(message)
+    return [entry for entry in entries().values() if any(re.search(seen, text, re.IGNORECASE) for seen in entry.seen)]
+
+
+def plain(message: str) -> str:
+    """Return a message as one line, without the colours and prefixes that a log gives it."""
+    text = unicodedata.normalize("NFKC", _COLOUR.sub("", message)).translate(_QUOTES)
+    lines = []
+    for line in text.splitlines():
+        start = 0
+        while (match := _PREFIX.match(line, start)) and match.end() > start:
+            start = match.end()
+        lines.append(line[start:])
+    return " ".join(" ".join(lines).split())
 
 
 def language(asked: str | None, variables: Mapping[str, str]) -> str:

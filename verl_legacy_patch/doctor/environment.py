@@ -4,112 +4,178 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
+from verl_legacy_patch.cards import Card, NoCards, ask, read_cards
 from verl_legacy_patch.target import Capability
 
-PACKAGES = ("torch", "vllm", "sglang", "transformers", "flash-attn", "xformers", "triton", "ray", "trl", "tensordict")
+PACKAGES = (
+    "torch", "vllm", "vllm-pascal", "sglang", "transformers", "flash-attn", "xformers", "triton", "triton-pascal",
+    "ray", "trl", "tensordict", "numpy",
+)  # fmt: skip
 #: PyTorch loads hundreds of megabytes; a cold disk takes its time.
-SECONDS = 120
+SECONDS = 120.0
+#: Seconds that nvidia-smi may take.
+PATIENCE = 30.0
 
-# Runs in the Python that is looked at, isolated from the current folder: a checkout must not be imported.
+# Runs in the Python that is looked at, in the root folder: a checkout's own code must not run, whatever it is named.
+# The list of architectures is asked below torch.cuda, which hides it without a GPU.
 _PROBE = """
-import json, sys
-from importlib.metadata import PackageNotFoundError, version
-found = {}
+import sys
+sys.path[:] = [path for path in sys.path if path]
+import json
+from importlib.metadata import PackageNotFoundError, requires, version
+found, pins = {}, {}
 for name in %r:
     try:
         found[name] = version(name)
+        wanted = [text.split(";")[0].replace(" ", "") for text in requires(name) or ()]
+        pins[name] = [text[7:] for text in wanted if text.startswith("torch==")]
     except PackageNotFoundError:
         pass
-print(json.dumps({"python": sys.version.split()[0], "versions": found}), flush=True)
+print(json.dumps({"python": sys.version.split()[0], "versions": found, "pins": pins}), flush=True)
 if "torch" in found:
     try:
         import torch
-        print(json.dumps({"cuda": torch.version.cuda, "arch": torch.cuda.get_arch_list()}))
+        try:
+            arch = torch._C._cuda_getArchFlags().split()
+        except Exception:
+            arch = torch.cuda.get_arch_list()
+        print(json.dumps({"cuda": torch.version.cuda, "arch": arch}), flush=True)
+        print(json.dumps({"available": torch.cuda.is_available()}))
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
 """
 
 
-class Card(NamedTuple):
-    """A GPU of this machine. ``memory`` is in MiB."""
-
-    name: str
-    capability: Capability
-    memory: int
-
-
 @dataclass
 class Environment:
-    """What was found. Empty or None: not found, or not to be had."""
+    """What was found. Empty or None: not found, or not to be had.
+
+    Attributes:
+        cards: the GPUs that count, in the order of nvidia-smi.
+        hidden: whether CUDA_VISIBLE_DEVICES hides all of them.
+        gpu_error: why there is no card.
+        no_smi: whether there is no nvidia-smi at all.
+        python: version of the Python whose packages count.
+        python_error: why that Python said nothing.
+        torch_pins: package -> the one torch that it is built for.
+        torch_error: what went wrong with ``import torch``.
+        available: whether PyTorch can use a GPU.
+    """
 
     cards: list[Card] = field(default_factory=list)
+    hidden: bool = False
     driver: str | None = None
     gpu_error: str = ""
+    no_smi: bool = False
     python: str = ""
+    python_error: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    torch_pins: Mapping[str, str] = field(default_factory=dict)
     cuda: str | None = None
     arch: tuple[str, ...] | None = None
+    available: bool | None = None
     torch_error: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
 
+    def weakest(self) -> Capability | None:
+        """Return the lowest compute capability; None when no card is known."""
+        return min((card.capability for card in self.cards if card.capability is not None), default=None)
 
-def look(python: str | None = None) -> Environment:
-    """Look at this machine and at the packages of a Python (this one by default)."""
+
+def look(python: str) -> Environment:
+    """Look at this machine and at the packages of a Python."""
     found = Environment(variables=dict(os.environ))
     _look_at_cards(found)
-    _look_at_packages(found, python or sys.executable)
+    _look_at_packages(found, python)
     return found
 
 
+def usual_python(variables: Mapping[str, str]) -> str:
+    """Return the Python of the environment that is active, else the one that runs this.
+
+    verl-patch may be installed apart from what verl runs with.
+    """
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        program = Path(variables.get(name) or os.devnull) / "bin" / "python"
+        if program.is_file():
+            return str(program)
+    return sys.executable
+
+
 def _look_at_cards(found: Environment) -> None:
-    ask = ["nvidia-smi", "--query-gpu=name,compute_cap,memory.total,driver_version", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        found.gpu_error = f"nvidia-smi: {getattr(error, 'strerror', None) or 'no answer in time'}"
+        cards = read_cards(PATIENCE, "memory.total", "driver_version")
+    except NoCards as error:
+        found.gpu_error, found.no_smi = str(error), error.missing
         return
-    for line in done.stdout.splitlines():
-        match = re.fullmatch(r"\s*(.+?),\s*(\d+)\.(\d+),\s*(\d+),\s*([\d.]+)\s*", line)
-        if match:
-            capability = Capability(int(match[2]), int(match[3]))
-            found.cards.append(Card(match[1], capability, int(match[4])))
-            found.driver = match[5]
-    if not found.cards:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        found.gpu_error = f"nvidia-smi: {said[0]}" if said else "nvidia-smi shows no GPU"
+    found.cards, found.hidden = visible(cards, found.variables)
+    found.driver = next((card.driver for card in cards if card.driver), None)
+
+
+def visible(cards: Sequence[Card], variables: Mapping[str, str]) -> tuple[list[Card], bool]:
+    """Return the cards that CUDA_VISIBLE_DEVICES leaves, and whether it hides all.
+
+    Its numbers are those of nvidia-smi only with CUDA_DEVICE_ORDER=PCI_BUS_ID, or where all cards are the same.
+    """
+    said = variables.get("CUDA_VISIBLE_DEVICES")
+    if said is None:
+        return [*cards], False
+    names = [name.strip() for name in said.split(",")]
+    if not said.strip() or names[0] == "-1":
+        return [*cards], True
+    ordered = variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({card[:3] for card in cards}) == 1
+    if ordered and all(name.isdigit() for name in names):
+        left = [cards[int(name)] for name in names if int(name) < len(cards)]
+        return left or [*cards], not left
+    return [*cards], False
 
 
 def _look_at_packages(found: Environment, python: str) -> None:
-    command = [python, "-I", "-c", _PROBE % (PACKAGES,)]
+    # a path is meant from here, a name is looked up
+    program = str(Path(python).absolute()) if os.sep in python else python
+    variables = {**os.environ, "PYTHONPATH": _foreign(os.environ.get("PYTHONPATH", ""))}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-        lines = done.stdout.splitlines()
-    except subprocess.TimeoutExpired as error:
-        out = error.stdout or b""
-        lines = (out.decode() if isinstance(out, bytes) else out).splitlines()
-        found.torch_error = f"import torch gave no answer within {SECONDS} seconds"
+        answer = ask([program, "-c", _PROBE % (PACKAGES,)], SECONDS, folder=Path(os.sep), variables=variables)
     except OSError as error:
-        found.torch_error = f"cannot run {python}: {error.strerror}"
+        found.python_error = f"{python}: {error.strerror or error}"
         return
     answers: dict[str, Any] = {}
-    for line in lines:
-        if line.startswith("{"):
-            answers.update(json.loads(line))
-    found.python = answers.get("python", "")
-    found.versions = answers.get("versions", {})
+    for line in answer.out.splitlines():
+        answers.update(_read(line))
+    found.python = str(answers.get("python") or "")
+    found.versions = answers.get("versions") or {}
+    found.torch_pins = {name: pins[0] for name, pins in (answers.get("pins") or {}).items() if pins}
     found.cuda = answers.get("cuda")
     found.arch = tuple(answers["arch"]) if answers.get("arch") else None
-    found.torch_error = answers.get("error", found.torch_error)
+    found.available = answers.get("available")
+    last = (answer.err.strip().splitlines() or ["it says nothing"])[-1]
+    if not found.python:
+        found.python_error = f"{python}: {'no answer in time' if answer.code is None else last}"
+    elif "error" in answers:
+        found.torch_error = " ".join(str(answers["error"]).split())
+    elif "torch" in found.versions and answer.code is None:
+        what = "torch.cuda.is_available()" if "arch" in answers else "import torch"
+        found.torch_error = f"{what} gave no answer within {SECONDS:g} seconds"
+    elif "torch" in found.versions and answer.code != 0:
+        found.torch_error = f"import torch ended with code {answer.code}: {last}"
 
 
-def numbers(version: str | None) -> tuple[int, ...]:
-    """Return the leading numbers of a version: (2, 6, 0) for ``2.6.0+cu118``; () for none."""
-    match = re.match(r"\d+(?:\.\d+)*", version or "")
-    return tuple(int(part) for part in match[0].split(".")) if match else ()
+def _foreign(path: str) -> str:
+    """Return the folders of a PYTHONPATH that hold no verl: modules of a cluster may lie there."""
+    folders = [folder for folder in path.split(os.pathsep) if Path(folder).is_absolute()]
+    return os.pathsep.join(folder for folder in folders if not (Path(folder) / "verl").exists())
+
+
+def _read(line: str) -> Mapping[str, Any]:
+    """Return what a line of the probe says; empty for anything else, which a package may have printed."""
+    try:
+        data = json.loads(line) if line.startswith("{") else {}
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}

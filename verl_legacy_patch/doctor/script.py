@@ -1,41 +1,92 @@
-"""What is wrong with a launch script: keys that the checkout does not have, or that nothing reads."""
+"""What is wrong with a launch script: its keys, its values, its variables."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from verl_legacy_patch.checkout.base import Checkout
-from verl_legacy_patch.doctor.checks import Finding
-from verl_legacy_patch.mirror.keys import composed_keys
+from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.doctor.checks.variables import variables
+from verl_legacy_patch.doctor.facts import facts
+from verl_legacy_patch.doctor.findings import Case, Finding, Level
+from verl_legacy_patch.doctor.keys import unknown_keys
+from verl_legacy_patch.languages import SourceError
+from verl_legacy_patch.rewrite import rewrite
+from verl_legacy_patch.setting import Site
+from verl_legacy_patch.target import Target
 
-#: Module that is run -> its primary configuration, where no --config-name says otherwise.
-PRIMARY = {"main_ppo": "ppo_trainer", "fsdp_sft_trainer": "sft_trainer", "sft_trainer": "sft_trainer_engine"}
+#: Codemod -> entry of the catalogue, for what it reports in a script.
+ENTRIES = {
+    "dead-keys": "dead-key",
+    "batched-tokens": "token-budget",
+    "sequence-parallel": "sequence-parallel",
+    "unsupported-backend": "unsupported-backend",
+}
+#: Variables that are looked for, beside those that nothing reads.
+_NAMES = ("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1")
+_VALUE = r"""=("[^"\n]*"|'[^'\n]*'|[^\s;&|]*)"""
 
 
-def check_script(source: bytes, checkout: Checkout) -> Iterator[Finding]:
-    """Yield a finding for each override of an unknown or a dead key in the commands of a script."""
-    from verl_legacy_patch.languages.shell.commands import commands
-
-    for command in commands(source):
-        words = [word.text for word in command.words]
-        module = next((word.rpartition(".")[2] for word in words if word.startswith("verl.")), "")
-        named = next((word.partition("=")[2] for word in words if word.startswith("--config-name=")), "")
-        primary = (named or PRIMARY.get(module, "")).removesuffix(".yaml").strip("'\"")
-        keys = composed_keys(checkout, primary) if primary else None
-        if keys is not None:
-            yield from _unknown(words, keys, primary)
+class ScriptError(ValueError):
+    """A script that the shell could not read either; one line that says where."""
 
 
-def _unknown(words: list[str], keys: Mapping[tuple[str, ...], Any], primary: str) -> Iterator[Finding]:
-    names = {".".join(path) for path in keys}
-    groups = {name[:end] for name in names for end, character in enumerate(name) if character == "."}
-    for word in words:
-        key, equals, _ = word.strip("'\"").partition("=")
-        if not equals or key.startswith(("-", "+", "~")) or "." not in key or "@" in key or "/" in key or "$" in key:
-            continue
-        if key not in names and key not in groups and not any(key.startswith(f"{name}.") for name in names):
-            close = difflib.get_close_matches(key, names, 1, 0.8)
-            hint = f"; did you mean {close[0]}?" if close else f"; write +{key}=… to add it"
-            yield Finding("unknown-key", "fails", f"{key} is no key of {primary}.yaml{hint}")
+def check_script(
+    source: bytes, name: str, checkout: Checkout, case: Case, codemods: Sequence[Codemod], target: Target
+) -> Iterator[Finding]:
+    """Yield what is wrong with a script.
+
+    Args:
+        source: the script.
+        name: what to call it.
+        checkout: what it runs.
+        case: the machine that it runs on.
+        codemods: those that apply to ``target``.
+        target: what they rewrite to.
+
+    Raises:
+        ScriptError: it cannot be parsed.
+    """
+    try:
+        sites = rewrite("script.sh", source, codemods, target).sites
+        keys = list(unknown_keys(source, checkout))
+    except SourceError as error:
+        raise ScriptError(f"{name}:{error.line}: {error}") from None
+    yield from keys
+    by_codemod: dict[str, list[Site]] = {}
+    for site in sites:
+        by_codemod.setdefault(site.codemod, []).append(site)
+    lines = source.decode("utf-8", "replace").splitlines()
+    for codemod in codemods:
+        for site in codemod.settle(by_codemod.get(codemod.name, []), checkout):
+            yield from _finding(site, _word(lines[site.line - 1], site.column - 1))
+    yield from variables(replace(case, environment=replace(case.environment, variables=assigned(source))))
+
+
+def _finding(site: Site, word: str) -> Iterator[Finding]:
+    values = {"line": str(site.line), "word": word, "reason": site.reason, "after": site.after or ""}
+    if site.action == "rewrite":
+        values["new"] = word.replace(site.before, site.after or "")
+        yield Finding(
+            "script-value", "fails" if site.grade == "safe" else "warns", "script-value", values, "script-new"
+        )
+    elif site.action == "report" and site.codemod in ENTRIES:
+        level: Level = "warns" if site.codemod == "dead-keys" else "fails"
+        yield Finding(ENTRIES[site.codemod], level, "script-report", values)
+
+
+def _word(line: str, column: int) -> str:
+    """Return the word around a column."""
+    start = max(line.rfind(character, 0, column) for character in " \t") + 1
+    return (line[start:].split() or [""])[0].strip("\"'\\")
+
+
+def assigned(source: bytes) -> Mapping[str, str]:
+    """Return those variables that matter among what a script sets for what it runs."""
+    names = "|".join((*_NAMES, *facts()["useless-variables"].value))
+    setting = re.compile(rf"(?<![\w.$])({names}){_VALUE}")
+    lines = source.decode("utf-8", "replace").splitlines()
+    found = [pair for line in lines if not line.lstrip().startswith("#") for pair in setting.findall(line)]
+    return {name: value.strip("\"'") for name, value in found}

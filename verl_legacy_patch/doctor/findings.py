@@ -1,0 +1,106 @@
+"""What the checks are given, and what they give back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from verl_legacy_patch.doctor.environment import Environment
+from verl_legacy_patch.doctor.facts import Version, numbers
+from verl_legacy_patch.target import Capability
+
+#: Will fail, may fail, good to know. In the order in which they are shown.
+Level = Literal["fails", "warns", "note"]
+LEVELS: tuple[Level, ...] = ("fails", "warns", "note")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that will fail (or may).
+
+    Attributes:
+        id: the entry of the catalogue.
+        level: how sure it is.
+        said: name of the sentence (``sentences.yaml``) that says what was found here.
+        values: what the sentences are filled with.
+        cure: name of the sentence that cures it here, where the entry's own cure is too general.
+        source: where the fact can be read, if elsewhere than the entry's.
+    """
+
+    id: str
+    level: Level
+    said: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    cure: str = ""
+    source: str = ""
+
+    def detail(self, language: str) -> str:
+        """Return what was found, in words."""
+        return filled(sentences()[self.said][language], self.values)
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a checkout says, read as text.
+
+    Attributes:
+        release: version of verl.
+        left: what verl-patch would still rewrite outside of scripts: codemod -> number of places.
+        reported: what it would report there.
+        pins: requirements by package: ``>=0.8.0,<=0.10.0``.
+        python: its requirement for Python.
+        plain_trl: whether the value head is imported from trl's top level, and from nowhere else.
+    """
+
+    release: str | None = None
+    left: Mapping[str, int] = field(default_factory=dict)
+    reported: Mapping[str, int] = field(default_factory=dict)
+    pins: Mapping[str, str] = field(default_factory=dict)
+    python: str = ""
+    plain_trl: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is looked at: the machine, the GPU that counts, the checkout; ``planned`` when the GPU was named."""
+
+    environment: Environment
+    gpu: Capability
+    code: Code | None = None
+    planned: bool = False
+
+    def installed(self, package: str) -> str:
+        """Return the version of an installed package; empty when it is not installed."""
+        return self.environment.versions.get(package, "")
+
+    def version(self, package: str) -> Version:
+        """Return the version of an installed package as numbers; () when it is not installed."""
+        return numbers(self.installed(package))
+
+    @property
+    def vllm(self) -> str:
+        """Return the version of vLLM, that of a build for Pascal too; empty without."""
+        return self.installed("vllm") or self.installed("vllm-pascal")
+
+
+Check = Callable[[Case], Iterator[Finding]]
+
+
+@cache
+def sentences() -> Mapping[str, Mapping[str, str]]:
+    """Return what the checks say: name -> language -> text."""
+    import yaml
+
+    text = (files("verl_legacy_patch.doctor") / "sentences.yaml").read_text("utf-8")
+    loaded: Mapping[str, Mapping[str, str]] = yaml.safe_load(text)
+    return loaded
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with its ``{names}`` replaced; other braces stay."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text

@@ -1,0 +1,180 @@
+"""What doctor says, as lines for people and as data for programs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from verl_legacy_patch import __version__
+from verl_legacy_patch.doctor.catalogue import Entry, entries
+from verl_legacy_patch.doctor.checks.machine import describe
+from verl_legacy_patch.doctor.environment import Environment
+from verl_legacy_patch.doctor.findings import Case, Finding, Level, filled, sentences
+
+#: Version of the JSON, which ``schema/doctor-1.json`` describes.
+FORMAT = 1
+
+WORDS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "fails": "will fail", "warns": "may fail", "note": "note", "colon": ": ",
+        "message": "seen as", "detail": "here", "why": "why", "cure": "cure", "source": "source", "also": "see also",
+        "gpus": "GPUs", "driver": "driver", "python": "Python", "torch": "PyTorch", "packages": "packages",
+        "checkout": "checkout", "checked": "checked for", "none": "none",
+        "fine": "Nothing found that would fail.",
+        "count": "{fails} will fail, {warns} may fail.",
+        "nothing": "No entry of the catalogue explains this message.",
+        "empty": "There is no message to explain.",
+    },
+    "zh": {
+        "fails": "会失败", "warns": "可能失败", "note": "提示", "colon": "：",
+        "message": "报错", "detail": "这里", "why": "原因", "cure": "解决", "source": "来源", "also": "另见",
+        "gpus": "显卡", "driver": "驱动", "python": "Python", "torch": "PyTorch", "packages": "软件包",
+        "checkout": "代码", "checked": "检查对象", "none": "无",
+        "fine": "没有发现会失败的地方。",
+        "count": "{fails} 项会失败，{warns} 项可能失败。",
+        "nothing": "目录里没有能解释这条信息的条目。",
+        "empty": "没有要解释的信息。",
+    },
+}  # fmt: skip
+COLOURS: Mapping[Level, str] = {"fails": "red", "warns": "yellow", "note": "cyan"}
+
+
+class Names(NamedTuple):
+    """What fills the texts: the checkout and the Python as the user names them."""
+
+    checkout: str
+    python: str
+
+    def values(self) -> dict[str, str]:
+        """Return them ready for a command line."""
+        return {"checkout": _quoted(self.checkout), "python": _quoted(self.python)}
+
+
+def _quoted(path: str) -> str:
+    return "~" + shlex.quote(path[1:]) if path.startswith("~/") else shlex.quote(path)
+
+
+class Line(NamedTuple):
+    """A line of text; ``mark`` is the beginning that is coloured by ``level``."""
+
+    text: str
+    mark: str = ""
+    level: Level | None = None
+
+
+def environment(found: Environment, case: Case, names: Names, language: str) -> Iterator[Line]:
+    """Yield what was looked at, one line each."""
+    words = WORDS[language]
+    python = found.python or words["none"]
+    torch = found.versions.get("torch", words["none"])
+    if found.cuda:
+        torch += f" (CUDA {found.cuda}; {', '.join(found.arch or ())})"
+    others = [f"{name} {version}" for name, version in found.versions.items() if name != "torch"]
+    rows = {
+        "gpus": describe(found.cards) if found.cards else f"{words['none']} ({found.gpu_error})",
+        "driver": found.driver or "",
+        "python": f"{python} ({names.python})",
+        "torch": torch,
+        "packages": ", ".join(others) or words["none"],
+        "checkout": f"verl {case.code.release or '?'} ({names.checkout})" if case.code else "",
+        "checked": str(case.gpu),
+    }
+    yield from (_row(words[name], text, language, "") for name, text in rows.items() if text)
+    yield Line("")
+
+
+def _row(word: str, text: str, language: str, indent: str = "  ") -> Line:
+    width = 10 if language == "en" else 6
+    size = sum(2 if ord(character) > 0x2E80 else 1 for character in word)
+    return Line(f"{indent}{word}{WORDS[language]['colon'].strip()}{' ' * max(1, width + 2 - size)}{text}")
+
+
+def findings(found: Sequence[Finding], names: Names, language: str) -> Iterator[Line]:
+    """Yield a block for each finding; entries that several share are explained once."""
+    words = WORDS[language]
+    said: set[str] = set()
+    for finding in found:
+        entry, mark = entries()[finding.id], f"{words[finding.level]}{words['colon']}".rstrip()
+        yield Line(f"{' ' if language == 'en' else ''}{entry.title[language]}", mark, finding.level)
+        row = as_row(finding, names, language)
+        for name in ("message", "detail", "why", "cure", "source"):
+            printed = name != "message" or not row[name].startswith("(")
+            once = name not in ("message", "why", "source") or entry.id not in said
+            if printed and once:
+                yield _row(words[name], row[name], language)
+        said.add(entry.id)
+        yield Line("")
+    counts = {level: str(sum(one.level == level for one in found)) for level in ("fails", "warns")}
+    yield Line(words["fine"] if counts == {"fails": "0", "warns": "0"} else filled(words["count"], counts))
+
+
+def explanation(found: Sequence[Entry], names: Names, language: str) -> Iterator[Line]:
+    """Yield what explains a message: the first entry in full, the others by their titles."""
+    words = WORDS[language]
+    for entry in found[:1]:
+        yield Line(entry.title[language])
+        row = entry_row(entry, names, language)
+        for name in ("why", "cure", "source"):
+            yield _row(words[name], row[name], language)
+    for entry in found[1:]:
+        yield _row(words["also"], f"{entry.title[language]} ({entry.source})", language)
+
+
+def entry_row(entry: Entry, names: Names, language: str, values: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return an entry as data, in one language."""
+    filling = {**(values or _general()), **names.values()}
+    return {
+        "id": entry.id,
+        "title": entry.title[language],
+        "message": entry.message,
+        "why": filled(entry.why[language], filling),
+        "cure": filled(entry.cure[language], filling),
+        "source": entry.source,
+    }
+
+
+def _general() -> dict[str, str]:
+    """Return what stands for the values of a finding where there is none."""
+    return {"least": "0.7.0", "numbers": "0", "quoted": "-e .", "name": "NAME", "last": "0.12.0", "newest": "v0.6.1"}
+
+
+def as_row(finding: Finding, names: Names, language: str) -> dict[str, str]:
+    """Return a finding as data: its entry, with what was found here."""
+    row = entry_row(entries()[finding.id], names, language, {**_general(), **finding.values})
+    if finding.cure:
+        row["cure"] = filled(sentences()[finding.cure][language], {**finding.values, **names.values()})
+    row["source"] = finding.source or row["source"]
+    return {**row, "level": finding.level, "detail": filled(finding.detail(language), names.values())}
+
+
+def diagnosis(found: Environment, case: Case, names: Names, rows: Sequence[Finding], language: str) -> dict[str, Any]:
+    """Return everything as JSON data; the shape is part of the contract with other tools."""
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "verl_version": case.code.release if case.code else None,
+        "compute_capability": str(case.gpu),
+        "gpus": [
+            {
+                "name": card.name,
+                "compute_capability": str(card.capability) if card.capability else None,
+                "memory_mib": card.memory,
+            }
+            for card in found.cards
+        ],
+        "gpu_error": found.gpu_error,
+        "driver": found.driver,
+        "python": found.python,
+        "executable": names.python,
+        "versions": dict(found.versions),
+        "cuda": found.cuda,
+        "arch": list(found.arch or ()),
+        "findings": [as_row(row, names, language) for row in rows],
+    }
+
+
+def answer(message: str, found: Sequence[Entry], names: Names, language: str) -> dict[str, Any]:
+    """Return what explains a message as JSON data."""
+    rows = [entry_row(entry, names, language) for entry in found]
+    return {"format": FORMAT, "version": __version__, "asked": message, "entries": rows}
