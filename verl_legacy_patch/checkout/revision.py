@@ -55,7 +55,6 @@ class GitCheckout(Checkout):
         self.base = base
         self.tree = tree
         self.is_head = is_head
-        self._searched: list[tuple[Sequence[bytes], list[Candidate]]] = []
 
     def candidates(
         self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
@@ -63,26 +62,8 @@ class GitCheckout(Checkout):
         """Return the files of the base that hold a word. See ``Checkout``."""
         if not words:
             return []
-        words = _shortest(words)
-        for known, found in self._searched:
-            if all(any(part in word for part in known) for word in words):
-                return self._among(found, words, suffixes)
-        found = self._grep(words, suffixes)
-        if suffixes is SOURCE_SUFFIXES:
-            self._searched.append((words, found))
-        return found
-
-    def _among(
-        self, found: Iterable[Candidate], words: Sequence[bytes], suffixes: Collection[str] | None
-    ) -> list[Candidate]:
-        """Return those of some files that hold a word: a second search of the whole tree costs more."""
-        some = [each for each in found if wanted(to_bytes(each.path), suffixes)]
-        texts = ((each, content.lower()) for each, content in self.read(some))
-        return [each for each, text in texts if any(word in text for word in words)]
-
-    def _grep(self, words: Sequence[bytes], suffixes: Collection[str] | None) -> list[Candidate]:
         arguments: list[str | bytes] = ["grep", "-liFz", *_GREP]
-        for word in words:  # each costs git another pass over every file
+        for word in _shortest(words):  # each costs git another pass over every file
             arguments += ["-e", word]
         files = [*(self._pathspec or [b":(top)"]), *self._other_suffixes(suffixes)]
         start, out = 0, None
