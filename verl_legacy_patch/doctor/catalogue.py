@@ -62,7 +62,8 @@ def plain(message: str) -> str:
         while (match := _PREFIX.match(line, start)) and match.end() > start:
             start = match.end()
         lines.append(line[start:])
-    return " ".join(" ".join(lines).split())
+    # each rank prints the same
+    return " ".join(" ".join(dict.fromkeys(lines)).split())
 
 
 def language(asked: str | None, variables: Mapping[str, str]) -> str:
