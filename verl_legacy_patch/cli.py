@@ -43,6 +43,7 @@ COMMANDS = {
     "demo": "Run the whole job on a built-in miniature verl checkout.",
     "doctor": "Say what will fail on this machine, and what cures it; explain an error message.",
     "explain": "Explain a codemod: what it does, why, what it leaves alone.",
+    "launch": "Write a launch script that fits this checkout, this GPU and this model.",
     "revert": "Undo the patch of a checkout.",
     "status": "Say what a checkout is, whether it is patched, and what is left.",
     "gpus": "Show the GPUs that are known, and what follows for each.",

@@ -1,0 +1,119 @@
+"""``verl-patch launch``: a launch script for this checkout, this card, this model."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.options import read_run
+
+if TYPE_CHECKING:
+    from verl_legacy_patch.checkout import Checkout
+    from verl_legacy_patch.commands.options import Run as Configured
+    from verl_legacy_patch.launch.plan import Asked, Planned
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("launch")
+@click.argument("checkout", type=_PATH, default=".")
+@click.option("--gpu", metavar="NAME|X.Y|auto", required=True, help="The card: p40, v100, '2080 Ti', ..., or auto.")
+@click.option("--model", metavar="FOLDER", type=_PATH, required=True, help="Folder of the model, with its config.json.")
+@click.option("--train", metavar="FILE", type=_PATH, required=True, help="Training data (parquet).")
+@click.option("--val", metavar="FILE", type=_PATH, required=True, help="Validation data (parquet).")
+@click.option("--algorithm", type=click.Choice(["ppo", "grpo", "sft"]), default="grpo", show_default=True)
+@click.option("--gpus", metavar="N", type=click.IntRange(1, 1024), default=1, help="How many of them. [default: 1]")
+@click.option(
+    "--memory", metavar="GB", type=click.FloatRange(1, 1024), help="Of one card, where there are several sizes."
+)
+@click.option("--prompt-length", metavar="N", type=click.IntRange(1), default=512, help="Tokens. [default: 512]")
+@click.option("--response-length", metavar="N", type=click.IntRange(1), default=512, help="Tokens. [default: 512]")
+@click.option("--batch-size", metavar="N", type=click.IntRange(1), help="Prompts in a batch. [default: 32 or so]")
+@click.option("--samples", metavar="N", type=click.IntRange(1), help="Answers to a prompt. [default: 4 for grpo]")
+@click.option("--epochs", metavar="N", type=click.IntRange(1), default=1, help="[default: 1]")
+@click.option("--rollout", type=click.Choice(["hf", "vllm"]), help="Engine. [default: what the card can run]")
+@click.option("--dtype", type=click.Choice(["float32", "float16"]), help="As for apply. [default: float32]")
+@click.option("--attn", type=click.Choice(["eager", "sdpa"]), help="As for apply. [default: eager]")
+@click.option("-o", "--output", metavar="FILE", type=_PATH, default="train.sh", help="[default: train.sh; - is stdout]")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), help="Language. [default: by LANG]")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the estimate."
+)
+def command(
+    checkout: Path,
+    output: Path,
+    force: bool,
+    lang: str | None,
+    form: str,
+    dtype: str | None,
+    attn: str | None,
+    **said: Any,
+) -> None:
+    """Write a launch script that trains FOLDER with the verl CHECKOUT on a card.
+
+    It has only keys that this checkout knows and reads, and batch sizes, offloading and lengths that fit the card's
+    memory by an estimate, which is shown. More overrides can be given to the script when it is run.
+    """
+    from verl_legacy_patch.checkout import CheckoutError, open_checkout
+    from verl_legacy_patch.doctor.catalogue import language
+    from verl_legacy_patch.launch import LaunchError
+    from verl_legacy_patch.launch.files import refuse_existing, write
+    from verl_legacy_patch.launch.plan import Asked, plan
+    from verl_legacy_patch.launch.words import Words
+
+    words = Words(language(lang, os.environ))
+    aside = str(output) == "-"
+    try:
+        if not aside:
+            refuse_existing(output, force)
+        opened = open_checkout(checkout)
+        asked = Asked(output=str(output), **said)
+        settings = {"gpu": asked.card().capability, "dtype": dtype, "attn": attn}
+        configured = read_run(opened.root, {key: str(value) for key, value in settings.items() if value})
+        planned = plan(opened, configured.target, asked, words)
+        notes = [*_unpatched(opened, configured, checkout, asked, words), *planned.notes]
+        text = planned.script(notes)
+        if not aside:
+            write(output, text, force)
+    except LaunchError as error:
+        raise Refused(str(error), error.code) from None
+    except CheckoutError as error:
+        raise Refused(str(error), 3) from None
+    _show(planned, notes, text, None if aside else str(output), form, words)
+
+
+def _unpatched(checkout: Checkout, run: Configured, path: Path, asked: Asked, words: Any) -> list[str]:
+    """Return the advice to rewrite the checkout first, where it is not."""
+    from verl_legacy_patch.plan import make_plan
+
+    found = make_plan(checkout, run.codemods, run.target, within=run.scope)
+    left = [site for site in found.rewritten() if not site.path.endswith((".sh", ".bash"))]
+    if not left:
+        return []
+    command = f"verl-patch apply {shlex.quote(str(path))} --gpu {shlex.quote(asked.gpu)}"
+    return [words("not-patched", count=len(left), command=command)]
+
+
+def _show(planned: Planned, notes: Sequence[str], text: str, path: str | None, form: str, words: Any) -> None:
+    """Print the estimate and the notes; the script itself where no file was named."""
+    from verl_legacy_patch.commands.output import emit, emit_json, say
+
+    if form == "json":
+        emit_json({**planned.data(), "notes": list(notes), "path": path, "script": text})
+        return
+    lines = [*planned.table(), ""]
+    if path is None:
+        emit([text.encode("utf-8", "surrogateescape")])
+        say(lines)
+    else:
+        emit(f"{line}\n".encode("utf-8", "surrogateescape") for line in lines)
+    say(f"* {note}" for note in notes)
+    if path is not None:
+        say([words("wrote", path=shlex.quote(path))])

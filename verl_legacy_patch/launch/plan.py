@@ -1,0 +1,198 @@
+"""From what was asked for to a script: the one way through the rooms of this package."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from verl_legacy_patch.checkout import verl_version
+from verl_legacy_patch.checkout.base import Checkout
+from verl_legacy_patch.checkout.gitio import show
+from verl_legacy_patch.launch import LaunchError
+from verl_legacy_patch.launch.fitting import Fit, enough_gpus, fit, whole_batch
+from verl_legacy_patch.launch.gpu import GIB, Card, find_card
+from verl_legacy_patch.launch.keys import Taken
+from verl_legacy_patch.launch.memory import Job, Offload, host
+from verl_legacy_patch.launch.model import Model, read_model
+from verl_legacy_patch.launch.rollout import choose_rollout
+from verl_legacy_patch.launch.script import timing_cure, write_script
+from verl_legacy_patch.launch.settings import A, Override, Run, engine_files, needs_reference, overrides
+from verl_legacy_patch.launch.shape import Shape
+from verl_legacy_patch.launch.table import data, table
+from verl_legacy_patch.launch.words import Words
+from verl_legacy_patch.target import Target
+
+_BYTES = {"float32": 4, "float16": 2}
+
+
+class Asked(NamedTuple):
+    """The options of the command, by their names there."""
+
+    gpu: str
+    model: Path
+    train: Path
+    val: Path
+    output: str
+    algorithm: Literal["ppo", "grpo", "sft"]
+    gpus: int
+    memory: float | None
+    prompt_length: int
+    response_length: int
+    batch_size: int | None
+    samples: int | None
+    epochs: int
+    rollout: str | None
+
+    def card(self) -> Card:
+        """Return the card with its memory."""
+        return find_card(self.gpu, self.memory)
+
+
+class Planned(NamedTuple):
+    """A script that can be written, and what to say about it."""
+
+    run: Run
+    card: Card
+    overrides: Sequence[Override]
+    notes: Sequence[str]
+    asked: Asked
+    words: Words
+
+    def script(self, notes: Sequence[str]) -> str:
+        """Return the text of the script."""
+        path = "train.sh" if self.asked.output == "-" else self.asked.output
+        return write_script(self.run, self.overrides, self.card, notes, path, self.words)
+
+    def table(self) -> list[str]:
+        """Return the estimate for people."""
+        return table(self.run.model, self.run.fit, self.card, self.words)
+
+    def data(self) -> dict[str, Any]:
+        """Return the estimate and the overrides for programs."""
+        found = data(self.run.model, self.run.fit, self.card)
+        card = {"name": self.card.name, "compute_capability": str(self.card.capability), "gib": self.card.memory}
+        return {"format": 1, "gpu": card, "estimate": found, "overrides": {o.key: o.value for o in self.overrides}}
+
+
+def plan(checkout: Checkout, target: Target, asked: Asked, words: Words) -> Planned:
+    """Return the script for what was asked for.
+
+    Raises:
+        LaunchError: what was asked for cannot work; the reason, and what can.
+    """
+    card = asked.card()
+    train, val = (_file(path, option) for path, option in ((asked.train, "--train"), (asked.val, "--val")))
+    model = read_model(asked.model)
+    samples = asked.samples or (4 if asked.algorithm == "grpo" else 1)
+    _lengths(model, asked)
+    if asked.algorithm == "sft" and (asked.samples or asked.rollout):
+        raise LaunchError("--samples and --rollout are for ppo and grpo: sft generates nothing")
+    shape = Shape(checkout)
+    trainer, keys = shape.entry("sft" if asked.algorithm == "sft" else "rl")
+    taken = Taken(shape, keys)
+    rollout = None
+    if asked.algorithm != "sft":
+        version = verl_version(checkout) or "?"
+        rollout = choose_rollout(shape, target.capability, samples, asked.rollout, version, words)
+    job = Job(
+        asked.algorithm,
+        asked.gpus,
+        asked.prompt_length,
+        asked.response_length,
+        samples,
+        whole_batch(asked.batch_size, asked.gpus),
+        _BYTES[target.dtype],
+        target.attn == "eager",
+        rollout.name if rollout else None,
+        bool(rollout and taken.write((f"{A}.rollout.max_num_seqs",), engine_files(shape, rollout))),
+    )
+    levels = _levels(taken, job)
+    found = fit(model, job, card, levels)
+    notes = _assumptions(card, words)
+    notes += [words(key) for key in model.notes]
+    notes += _tight(model, found, card, levels, words)
+    run = Run(shape, taken, trainer, target, model, found, rollout, train, val, _name(model, asked), asked.epochs)
+    if rollout is not None:
+        notes += [words(key, command=timing_cure(run)) for key in rollout.notes]
+    if target.dtype == "float16" and not shape.scales_loss:
+        notes.append(words("float16-scaling"))
+    reference = asked.algorithm != "sft" and needs_reference(taken, asked.algorithm)
+    if (memory := host(model, job, found.choice, reference)) > GIB:
+        notes.append(words("host-memory", host=memory / GIB))
+    return Planned(run, card, overrides(run), notes, asked, words)
+
+
+def _file(path: Path, option: str) -> str:
+    """Return the absolute path of a file of data, which must be readable."""
+    full = path.expanduser().absolute()
+    try:
+        with full.open("rb"):
+            pass
+    except OSError as error:
+        raise LaunchError(f"{option} {show(str(path))}: {error.strerror or error}") from None
+    if not str(full).isprintable():
+        raise LaunchError(f"{option} {show(str(path))}: a path with control characters cannot be given to verl")
+    return str(full)
+
+
+def _lengths(model: Model, asked: Asked) -> None:
+    length = asked.prompt_length + asked.response_length
+    if model.context is not None and length > model.context:
+        raise LaunchError(
+            f"--prompt-length and --response-length are {length} tokens, the model was made for {model.context}, "
+            "which verl asserts: use shorter ones"
+        )
+    if not model.path.isprintable():
+        raise LaunchError(f"--model {show(model.path)}: a path with control characters cannot be given to verl")
+
+
+def _levels(taken: Taken, job: Job) -> tuple[Offload, ...]:
+    """Return the levels of offloading that the checkout has and that save something.
+
+    The HF rollout generates with the training's own weights, which must be on the card. In SFT nothing takes turns.
+    """
+    node = "engine" if job.algorithm == "sft" else f"{A}.actor.fsdp_config"
+    streams = taken.write((f"{node}.offload_policy",)) and taken.has(
+        f"{node.rpartition('.fsdp_config')[0] or node}.strategy"
+    )
+    if job.rollout == "hf":
+        return ("none", "optimizer")
+    levels: tuple[Offload, ...] = ("none",) if job.algorithm == "sft" else ("none", "optimizer", "all")
+    return (*levels, "stream") if streams else levels
+
+
+def _assumptions(card: Card, words: Words) -> list[str]:
+    if not card.others:
+        return []
+    others = ", ".join(map(str, card.others))
+    return [words("memory-assumed", gpu=card.name, memory=card.memory, others=others)]
+
+
+def _tight(model: Model, found: Fit, card: Card, levels: Sequence[Offload], words: Words) -> list[str]:
+    """Return a warning where the estimate is above the card; refuse where what is certain is.
+
+    Activations and caches are estimates with a margin: a run that is above by them may still go. Weights, gradients
+    and optimizer are plain counts.
+    """
+    if found.fits:
+        return []
+    gpus = enough_gpus(model, found.job, card, levels)
+    cures = [words("cure-gpus", gpus=gpus), words("cure-shorter")] if gpus else [words("cure-smaller")]
+    if not gpus and found.job.rollout == "hf":
+        cures.insert(0, words("cure-vllm"))
+    facts = {"cures": " ".join(cures), "usable": card.usable / GIB}
+    states = found.estimate.states()
+    if states > card.usable:
+        name = model.path.rpartition("/")[2]
+        more = {"model": show(name), "gpus": found.job.gpus, "gpu": card.name, "memory": card.memory}
+        raise LaunchError(words("too-big", states=states / GIB, **more, **facts))
+    return [words("too-tight", total=found.estimate.worst() / GIB, **facts)]
+
+
+def _name(model: Model, asked: Asked) -> str:
+    """Return a name for the run: of the model's folder what is safe in a path."""
+    name = re.sub(r"[^\w.-]+", "-", os.path.basename(model.path), flags=re.ASCII).strip("-.")  # noqa: PTH119
+    return f"{name or 'model'}-{asked.algorithm}"
