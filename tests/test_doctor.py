@@ -1,0 +1,321 @@
+"""``verl-patch doctor`` on machines that are faked: their nvidia-smi, their Python, their variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from minis import Verl, everything, make_mini, new_process
+
+from verl_legacy_patch.doctor import environment
+from verl_legacy_patch.doctor.environment import Environment, look, usual_python
+from verl_legacy_patch.doctor.show import FORMAT, WORDS
+
+P40 = "Tesla P40, 6.1, 24576 MiB, 535.161.07"
+HEALTHY = {
+    "python": "3.10.14",
+    "versions": {"torch": "2.7.1+cu118", "transformers": "4.53.1", "ray": "2.44.0"},
+    "pins": {},
+    "cuda": "11.8",
+    "arch": ["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"],
+    "available": True,
+}
+
+
+class Machine:
+    """A folder of programs that is all that can be run, beside git; and a Python that answers as it is told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.python = str(folder / "envs" / "python")
+
+    def program(self, name: str, script: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def smi(self, *lines: str, script: str = "") -> None:
+        self.program("nvidia-smi", script or "\n".join(f"echo '{line}'" for line in lines))
+
+    def answers(self, **changes: Any) -> None:
+        data = {**HEALTHY, **changes}
+        self.program("envs/python", f"/bin/cat <<'END'\nsome package prints this\n{json.dumps(data)}\nEND")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Return a machine with a P40 and a Python where nothing is wrong."""
+    made = Machine(tmp_path / "machine")
+    made.smi(P40)
+    made.answers()
+    (made.folder / "git").symlink_to(shutil.which("git") or "git")
+    monkeypatch.setenv("PATH", str(made.folder))
+    named = ("LANG", "LC_ALL", "LC_MESSAGES", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH")
+    prefixes = ("VLLM_", "CUDA_", "TRITON_")
+    for name in [name for name in os.environ if name in named or name.startswith(prefixes)]:
+        monkeypatch.delenv(name)
+    return made
+
+
+Doctor = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def doctor(machine: Machine, verl: Verl) -> Doctor:
+    """Run doctor with the faked Python and return its JSON, with the exit code."""
+
+    def call(*arguments: str | Path) -> dict[str, Any]:
+        ran = verl("doctor", "--python", machine.python, "--format", "json", *arguments)
+        assert ran.code in (0, 1) and ran.err == "", ran
+        return {**ran.data, "code": ran.code}
+
+    return call
+
+
+def said(data: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(row["level"], row["id"]) for row in data["findings"]]
+
+
+# machines
+
+
+def test_a_machine_where_nothing_is_wrong(doctor: Doctor, machine: Machine) -> None:
+    data = doctor()
+    assert (data["code"], data["findings"]) == (0, [])
+    assert data["gpus"] == [{"name": "Tesla P40", "compute_capability": "6.1", "memory_mib": 24576}]
+    assert (data["driver"], data["python"], data["cuda"], data["compute_capability"]) == (
+        "535.161.07", "3.10.14", "11.8", "6.1",
+    )  # fmt: skip
+    assert data["executable"] == machine.python and data["versions"]["ray"] == "2.44.0"
+
+
+def test_the_weakest_of_several_cards_counts(doctor: Doctor, machine: Machine) -> None:
+    machine.smi(
+        "NVIDIA A40, 8.6, 46068 MiB, 535.1", "Tesla T4, 7.5, 15360 MiB, 535.1", "Tesla T4, 7.5, 15360 MiB, 535.1"
+    )
+    data = doctor()
+    assert data["compute_capability"] == "7.5" and data["code"] == 0
+    [row] = data["findings"]
+    assert row["detail"].startswith("NVIDIA A40 (8.6), 2 x Tesla T4 (7.5)")
+    assert "CUDA_VISIBLE_DEVICES=0 " in row["cure"]
+
+
+def test_only_visible_cards_count(doctor: Doctor, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.smi("NVIDIA A40, 8.6, 46068 MiB, 535.1", P40)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    data = doctor()
+    assert data["compute_capability"] == "8.6" and [card["name"] for card in data["gpus"]] == ["NVIDIA A40"]
+
+
+def test_a_driver_that_knows_no_capabilities(doctor: Doctor, machine: Machine) -> None:
+    old = 'case "$*" in *compute_cap*) echo \'Field "compute_cap" is not a valid field to query.\'; exit 2;; esac'
+    machine.smi(script=f"{old}\necho 'Tesla V100-SXM2-16GB, 16160 MiB, 450.80.02'")
+    data = doctor()
+    assert data["gpus"] == [{"name": "Tesla V100-SXM2-16GB", "compute_capability": "7.0", "memory_mib": 16160}]
+    assert data["driver"] == "450.80.02"
+
+
+def test_fields_that_are_not_told(doctor: Doctor, machine: Machine) -> None:
+    machine.smi("GRID T4-16Q, [N/A], [N/A], 535.1", "Mystery 9000, [Not Supported], [Insufficient Permissions], [N/A]")
+    data = doctor()
+    assert [tuple(card.values()) for card in data["gpus"]] == [
+        ("GRID T4-16Q", "7.5", None),
+        ("Mystery 9000", None, None),
+    ]
+    assert said(data) == [("warns", "unknown-gpu")] and data["compute_capability"] == "7.5"
+
+
+@pytest.mark.parametrize(
+    ("script", "level", "says"),
+    [
+        (None, "warns", "cannot run nvidia-smi (No such file or directory)"),
+        ("echo 'No devices were found'", "fails", "nvidia-smi shows no GPU (No devices were found)"),
+        ("echo 'Failed to initialize NVML: Driver/library version mismatch' >&2; exit 18", "fails", "NVML"),
+        ("exit 1", "fails", "nvidia-smi shows no GPU"),
+        ("/bin/sleep 60 & wait", "fails", "nvidia-smi does not answer within 0.3 s"),
+    ],
+)
+def test_no_card(
+    script: str | None, level: str, says: str, doctor: Doctor, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "PATIENCE", 0.3 if script and "sleep" in script else 20)
+    if script is None:
+        (machine.folder / "nvidia-smi").unlink()
+    else:
+        machine.smi(script=script)
+    data = doctor()
+    assert says in data["gpu_error"] and "\n" not in data["gpu_error"]
+    assert said(data) == [(level, "no-visible-gpu")] and data["compute_capability"] == "6.1"
+    assert doctor("--gpu", "p40")["findings"] == []  # planned for another machine
+
+
+# Pythons
+
+
+@pytest.mark.parametrize(
+    ("script", "entry", "says"),
+    [
+        ("exit 3", "python-broken", "it says nothing"),
+        ("echo 'bad interpreter' >&2; exit 1", "python-broken", "bad interpreter"),
+        ("echo '{\"python\"'; echo '[1]'; echo '{'", "python-broken", "it says nothing"),
+        ("/bin/sleep 60 & wait", "python-broken", "no answer in time"),
+        ("echo '%s'; /bin/sleep 60", "torch-broken", "import torch gave no answer within 0.5 seconds"),
+        ("echo '%s'; echo '{\"arch\": []}'; /bin/sleep 60", "torch-broken", "torch.cuda.is_available() gave no answer"),
+        ("echo '%s'; echo Fatal >&2; kill -SEGV $$", "torch-broken", "import torch ended with code -11: Fatal"),
+        ("echo '%s'; echo '{\"error\": \"ImportError: a\\\\n b\"}'", "torch-broken", "ImportError: a b"),
+        ("printf '\\377\\n' >&2; echo '%s' | /bin/tr -d x", None, ""),
+    ],
+)
+def test_a_python_that_does_not_answer_well(
+    script: str, entry: str | None, says: str, doctor: Doctor, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "SECONDS", 0.5 if "sleep" in script else 20)
+    first = json.dumps({"python": "3.10.1", "versions": {"torch": "2.7.1"}, "cuda": None if entry else "11.8"})
+    machine.program("envs/python", script.replace("'%s'", f"'{first}'"))
+    started = time.monotonic()
+    data = doctor()
+    assert time.monotonic() - started < 10
+    assert said(data) == ([("fails", entry)] if entry else [])
+    assert not entry or (says in data["findings"][0]["detail"] and "\n" not in data["findings"][0]["detail"])
+
+
+@pytest.mark.parametrize("path", ["/nowhere/python", "nothing-of-this-name", "."])
+def test_no_such_python(path: str, verl: Verl, machine: Machine) -> None:
+    ran = verl("doctor", "--python", path, "--lang", "en")
+    assert (
+        ran.code == 1
+        and f"{path}: " in ran.out.decode()
+        and "Python that was asked does not answer" in ran.out.decode()
+    )
+
+
+def test_a_path_to_python_is_meant_from_here(machine: Machine, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(machine.folder)
+    assert verl("doctor", "--python", "envs/python").code == 0
+
+
+def test_the_python_of_the_active_environment_counts(tmp_path: Path) -> None:
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/python").touch()
+    assert usual_python({"VIRTUAL_ENV": str(tmp_path / "gone"), "CONDA_PREFIX": str(tmp_path / "env")}) == str(
+        tmp_path / "env/bin/python"
+    )
+    assert usual_python({"VIRTUAL_ENV": ""}) == sys.executable
+
+
+def test_this_python_is_asked_without_running_code_of_the_checkout(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = "raise SystemExit('code of the checkout was run')\n"
+    names = ("torch", "json", "sys", "site", "sitecustomize", "usercustomize", "importlib/__init__", "yaml", "click")
+    root = make_mini(tmp_path / "trap", {**{f"{name}.py": trap for name in names}, "verl/__init__.py": trap})
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), "", "."]))
+    found = look(sys.executable)
+    assert found.python == sys.version.split()[0] and found.python_error == ""
+    shutil.rmtree(root / "importlib")  # Python itself starts with that one
+    before = everything(root)
+    done = new_process("doctor", "--python", sys.executable, "--gpu", "p40", "--lang", "en", str(root), cwd=root)
+    assert (done.returncode, done.stderr) == (1, b""), done
+    assert b"The checkout still chooses" in done.stdout and b"was run" not in done.stdout
+    assert everything(root) == before
+
+
+def test_a_real_torch_is_read(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that looks like PyTorch: architectures are known without a GPU."""
+    site = tmp_path / "modules"
+    for name, text in {
+        "torch/__init__.py": "from types import SimpleNamespace as S\nversion = S(cuda='12.6')\n"
+        "_C = S(_cuda_getArchFlags=lambda: 'sm_50 sm_60')\n"
+        "cuda = S(is_available=lambda: False, get_arch_list=lambda: [])\nprint('{noise')\n",
+        "torch-2.6.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0+cu126\n",
+        "xformers-0.0.29.dist-info/METADATA": "Metadata-Version: 2.1\nName: xformers\nVersion: 0.0.29\n"
+        "Requires-Dist: numpy\nRequires-Dist: torch ==2.5.1 ; python_version > '3'\n",
+    }.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    found = look(sys.executable)
+    assert (found.cuda, found.arch, found.available) == ("12.6", ("sm_50", "sm_60"), False)
+    assert found.versions["torch"] == "2.6.0+cu126" and found.torch_pins == {"xformers": "2.5.1"}
+
+
+# what is printed
+
+
+def test_text_in_both_languages(verl: Verl, machine: Machine) -> None:
+    machine.answers(versions={"torch": "2.8.0+cu128", "vllm": "0.8.5"}, cuda="12.8", arch=["sm_70", "sm_75"])
+    ran = verl("doctor", "--python", machine.python, "--lang", "en")
+    out = ran.out.decode()
+    assert ran.code == 1 and "\x1b" not in out
+    assert "GPUs:        Tesla P40 (6.1)\n" in out
+    assert f"{machine.python} -m pip install torch==2.8.0 --index-url https://download.pytorch.org/whl/cu126\n" in out
+    assert out.index("will fail: PyTorch") < out.index("may fail: vLLM's wheels")
+    assert out.endswith("1 will fail, 1 may fail.\n") and max(map(len, out.splitlines())) < 500
+    ran = verl("doctor", "--python", machine.python, "--lang", "zh")
+    assert (
+        ran.code == 1
+        and "会失败：这个 PyTorch" in ran.out.decode()
+        and "1 项会失败，1 项可能失败。" in ran.out.decode()
+    )
+    machine.answers()
+    ran = verl("doctor", "--python", machine.python, "--lang", "zh")
+    assert ran.code == 0 and ran.out.decode().endswith("\n没有发现会失败的地方。\n")
+
+
+def test_words_are_the_same_in_both_languages() -> None:
+    assert WORDS["en"].keys() == WORDS["zh"].keys()
+
+
+@pytest.fixture(scope="module")
+def validator() -> Draft202012Validator:
+    text = (files("verl_legacy_patch") / "schema" / f"doctor-{FORMAT}.json").read_text("utf-8")
+    Draft202012Validator.check_schema(json.loads(text))
+    return Draft202012Validator(json.loads(text))
+
+
+def test_json_is_what_the_schema_says(
+    doctor: Doctor, machine: Machine, verl: Verl, validator: Any, tmp_path: Path
+) -> None:
+    made = [doctor(), doctor(make_mini(tmp_path / "v")), verl("doctor", "--message", "x", "--format", "json").data]
+    machine.smi("Mystery, [N/A], [N/A], [N/A]")
+    machine.answers(versions={}, cuda=None, arch=[])
+    made += [doctor("--lang", "zh"), verl("doctor", "--message", "CUDA out of memory", "--format", "json").data]
+    diagnosis = validator.schema["$defs"]["diagnosis"]["properties"]
+    for data in made:
+        data.pop("code", None)
+        validator.validate(data)
+        assert data.keys() in (diagnosis.keys(), validator.schema["$defs"]["answer"]["properties"].keys())
+    assert not validator.is_valid({**made[1], "findings": [{**made[1]["findings"][0], "level": "perhaps"}]})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--gpu", "p41"], 2, "did you mean p40?"),
+        (["--script", "x.sh"], 2, "--script needs the CHECKOUT"),
+        (["/nowhere"], 3, "/nowhere does not exist"),
+        (["."], 3, "is not a verl checkout"),
+        (["--lang", "fr"], 2, "--lang"),
+    ],
+)
+def test_refusals_are_one_line(
+    arguments: list[str], code: int, words: str, verl: Verl, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.folder)
+    verl("doctor", "--python", machine.python, *arguments).refused(code, words)
+
+
+def test_an_environment_without_known_cards_has_no_weakest() -> None:
+    assert Environment().weakest() is None
