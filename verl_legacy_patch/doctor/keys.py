@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from verl_legacy_patch.checkout.base import Checkout
@@ -59,8 +60,8 @@ def _run(words: Sequence[Word], checkout: Checkout) -> _Run | None:
         return None
     rest = words[at + 1 :]
     primary = ""
-    for word, following in zip(rest, [*texts[at + 2 :], ""], strict=True):
-        flag, equals, value = word.text.partition("=")
+    for text, following in zip_longest(texts[at + 1 :], texts[at + 2 :], fillvalue=""):
+        flag, equals, value = text.partition("=")
         if flag in ("--config-path", "-cp", "--config-dir", "-cd"):
             return None
         if flag in ("--config-name", "-cn"):
@@ -107,7 +108,7 @@ def _refused(text: str, keys: Mapping[tuple[str, ...], Node], added: set[str], p
     if open_ended or any(key == one or key.startswith(f"{one}.") for one in added if prefix == ""):
         return
     if prefix == "" and not known:
-        names = {".".join(each) for each in keys}
+        names = [".".join(each) for each in keys if len(each) == len(path)]
         close = difflib.get_close_matches(key, names, 1, 0.85)
         said = "unknown-key-close" if close else "unknown-key"
         cure = "close-key" if close else "add-key"
