@@ -81,10 +81,14 @@ def codemods(texts: Texts) -> str:
     return _table(texts, ("codemod", "what it does", "grade", "runs"), rows)
 
 
+def _comma(texts: Texts) -> str:
+    return "、" if texts.language == "zh" else ", "
+
+
 def left_alone(texts: Texts) -> str:
     """Folders and backends out of scope."""
     rows = [(f"`{folder}/`", texts(why)) for folder, why in scope.FOLDERS.items()]
-    backends = ", ".join(texts(name) for name in scope.BACKENDS)
+    backends = _comma(texts).join(texts(name) for name in scope.BACKENDS)
     return _table(
         texts,
         ("left alone", "why"),
@@ -114,13 +118,13 @@ def gpus(texts: Texts) -> str:
 def _per_capability(texts: Texts) -> Iterable[tuple[str, str]]:
     known = discover().values()
     always = [mod.name for mod in known if mod.applies(Target(capability=AMPERE))]
-    yield texts("any"), ", ".join(f"`{name}`" for name in always)
+    yield texts("any"), _comma(texts).join(f"`{name}`" for name in always)
     lowest = sorted({gpu.capability for gpu in GPUS.values()})
     for capability in sorted({Capability(7, 0), AMPERE}):
         below = [each for each in lowest if each < capability]
         names = {mod.name for mod in known if mod.applies(Target(capability=below[-1]))}
         names -= {mod.name for mod in known if mod.applies(Target(capability=capability))}
-        yield texts("below {}").format(capability), ", ".join(f"`{name}`" for name in sorted(names))
+        yield texts("below {}").format(capability), _comma(texts).join(f"`{name}`" for name in sorted(names))
 
 
 def exit_codes(texts: Texts) -> str:

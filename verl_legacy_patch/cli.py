@@ -27,7 +27,7 @@ COMPLETION = "_VERL_PATCH_COMPLETE"
 #: Exit codes, as the documentation shows them.
 EXIT_CODES = {
     0: "done, or nothing to do",
-    1: "`check` found sites",
+    1: "`check` found sites, or `doctor` something that will fail",
     2: "wrong usage",
     3: "git or the checkout refused",
     4: "a source could not be parsed, or a rewrite failed its own check; nothing is written",
