@@ -11,7 +11,6 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from e2e.logs import Outcome
 
@@ -49,21 +48,7 @@ class Machine:
     data: Path
 
 
-#: Ray's own start fails now and then on a machine that is busy with other things, before any of verl's code runs.
-RAY_DID_NOT_START = "Failed to register worker to Raylet"
-ATTEMPTS = 3
-
-
-def run(name: str, machine: Machine, tree: Path, arguments: list[str], **how: Any) -> Outcome:
-    """Run the machine's Python with the emulated card on a tree; again only where Ray did not start."""
-    for _ in range(ATTEMPTS):
-        outcome = _run_once(name, machine, tree, arguments, **how)
-        if outcome.code == 0 or outcome.reported or outcome.steps or RAY_DID_NOT_START not in outcome.log:
-            break
-    return outcome
-
-
-def _run_once(
+def run(
     name: str,
     machine: Machine,
     tree: Path,
@@ -74,7 +59,7 @@ def _run_once(
     timeout: float = 900,
     environment: dict[str, str] | None = None,
 ) -> Outcome:
-    """Return what the run printed and how it ended."""
+    """Run the machine's Python with the emulated card on a tree; return what it printed and how it ended."""
     scratch = Path(tempfile.mkdtemp(prefix="vp-"))
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "RAY_", "LEGACY_GPU"))}
     env |= ENVIRONMENT
