@@ -18,6 +18,8 @@ _BATCH = 32
 _MICRO, _CHUNK = 16, 64
 #: More of the card is never given to vLLM: FSDP has to load weights beside it.
 _MOST = 0.7
+#: Where there is room it gets this much, though the caches may need less.
+_USUAL = 0.3
 _MANY = 64
 #: A batch is only made larger than it has to be up to this part of what is free: the formulas are estimates.
 _MARGIN = 0.9
@@ -96,9 +98,9 @@ def _generation(model: Model, job: Job, card: Card, choice: Choice) -> tuple[Cho
             own = sum(row.bytes.get("generate", 0) for row in found.rows if row.key in ("engine", "logits"))
             own += sum(row.bytes["generate"] for row in found.rows if row.formula.startswith("t("))
             each = cache_of(model, job, tensor)
-            wanted = own + each * max(1, min(sequences, job.batch * job.samples * tensor // job.gpus)) * 1.1
+            wanted = own + each * max(1, min(sequences, job.batch * job.samples * tensor // job.gpus)) * 1.25
             free = card.usable - (found.total("generate") - own)
-            part = min(_MOST, free / (card.memory * GIB), wanted / (card.memory * GIB))
+            part = min(_MOST, free / (card.memory * GIB), max(_USUAL, wanted / (card.memory * GIB)))
             utilization = int(part * 100) / 100
             cache = utilization * card.memory * GIB - own
             if cache >= each * min(4, sequences) or (sequences == 1 and cache >= each):

@@ -23,7 +23,7 @@ from verl_legacy_patch.target import Target
 if TYPE_CHECKING:
     from verl_legacy_patch.codemod import Codemod
 
-#: Where configuration is declared: a field there is no reader.
+#: Where configuration is declared.
 _DECLARED = re.compile(r"(?:^|/)(?:workers|trainer)/config/|/config/[^/]*\.py$")
 
 
@@ -121,11 +121,15 @@ class Taken:
 
     @cache  # noqa: B019 (one object for each run)
     def _read(self, leaf: str, within: tuple[str, ...]) -> bool:
-        """Return whether Python reads a name: as an attribute, or as a string."""
-        pattern = re.compile(rf"\.{re.escape(leaf)}\b(?!\s*=[^=])|[\"']{re.escape(leaf)}[\"']")
+        """Return whether Python reads a name: as an attribute, or as a string (which names it, where it is declared)."""
+        attribute = rf"\.{re.escape(leaf)}\b(?!\s*=[^=])"
+        anyhow = re.compile(rf"{attribute}|[\"']{re.escape(leaf)}[\"']")
         if within:
-            return any(pattern.search(self.shape.text(path)) for path in within)
-        return any(pattern.search(source) for path, source in self._sources if not _DECLARED.search(path))
+            return any(anyhow.search(self.shape.text(path)) for path in within)
+        return any(
+            re.search(attribute, source) if _DECLARED.search(path) else anyhow.search(source)
+            for path, source in self._sources
+        )
 
     @cache  # noqa: B019
     def _dead(self, key: str) -> bool:

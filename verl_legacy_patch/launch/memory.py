@@ -19,6 +19,8 @@ Phase = Literal["generate", "actor", "critic"]
 #: only the unit at work is on the card.
 Offload = Literal["none", "optimizer", "all", "stream"]
 FULL = 4  # bytes of float32
+#: What vLLM takes beside its weights and caches: NCCL, workspaces, for a server another CUDA context.
+ENGINE = 0.75 * (1 << 30)
 #: Sequences that vLLM makes room for in its first run, where nobody says how many.
 SEQUENCES = 256
 
@@ -208,7 +210,7 @@ def _generation(model: Model, job: Job, choice: Choice) -> Iterator[Row]:
         yield Row("logits", "12gnV", {"generate": 12 * g * model.vocab})
         yield Row("cache", "2Lkdc gns", {"generate": g * cache_of(model, job)})
     elif job.rollout == "vllm":
-        yield Row("engine", "cP/T", {"generate": c * model.parameters / choice.tensor})
+        yield Row("engine", "cP/T + 0.75 GiB", {"generate": c * model.parameters / choice.tensor + ENGINE})
         yield Row(
             "activations", "t(8h+4i)c", {"generate": job.budget * (8 * model.hidden + 4 * model.intermediate) * c}
         )

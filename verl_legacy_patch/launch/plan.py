@@ -25,6 +25,8 @@ from verl_legacy_patch.launch.table import data, table
 from verl_legacy_patch.launch.words import Words
 from verl_legacy_patch.target import Target
 
+#: An estimate that is above the card by more than this part of it is not wrong enough to be right.
+_DOUBT = 1.5
 _BYTES = {"float32": 4, "float16": 2}
 
 
@@ -109,12 +111,11 @@ def plan(checkout: Checkout, target: Target, asked: Asked, words: Words) -> Plan
         rollout.name if rollout else None,
         bool(rollout and taken.write((f"{A}.rollout.max_num_seqs",), engine_files(shape, rollout))),
     )
-    levels = _levels(taken, job)
-    found = fit(model, job, card, levels)
+    found = fit(model, job, card, _levels(taken, job))
+    run = Run(shape, taken, trainer, target, model, found, rollout, train, val, _name(model, asked), asked.epochs)
     notes = _assumptions(card, words)
     notes += [words(key) for key in model.notes]
-    notes += _tight(model, found, card, levels, words)
-    run = Run(shape, taken, trainer, target, model, found, rollout, train, val, _name(model, asked), asked.epochs)
+    notes += _tight(found, run, card, words)
     if rollout is not None:
         notes += [words(key, command=timing_cure(run)) for key in rollout.notes]
     if target.dtype == "float16" and not shape.scales_loss:
@@ -171,25 +172,31 @@ def _assumptions(card: Card, words: Words) -> list[str]:
     return [words("memory-assumed", gpu=card.name, memory=card.memory, others=others)]
 
 
-def _tight(model: Model, found: Fit, card: Card, levels: Sequence[Offload], words: Words) -> list[str]:
-    """Return a warning where the estimate is above the card; refuse where what is certain is.
+def _tight(found: Fit, run: Run, card: Card, words: Words) -> list[str]:
+    """Return a warning where the estimate is above the card; refuse where there is no doubt.
 
-    Activations and caches are estimates with a margin: a run that is above by them may still go. Weights, gradients
-    and optimizer are plain counts.
+    Weights, gradients and optimizer are plain counts. Activations and caches are estimates: a run that is a little
+    above by them may still go.
     """
     if found.fits:
         return []
-    gpus = enough_gpus(model, found.job, card, levels)
-    cures = [words("cure-gpus", gpus=gpus), words("cure-shorter")] if gpus else [words("cure-smaller")]
-    if not gpus and found.job.rollout == "hf":
-        cures.insert(0, words("cure-vllm"))
-    facts = {"cures": " ".join(cures), "usable": card.usable / GIB}
-    states = found.estimate.states()
+    model, job = run.model, found.job
+    states, total = found.estimate.states(), found.estimate.worst()
+    cures = []
+    if gpus := enough_gpus(model, job, card, _levels(run.taken, job)):
+        cures.append(words("cure-gpus", gpus=gpus))
+    other = job._replace(rollout="vllm")
+    if job.rollout == "hf" and run.shape.vllm_files and fit(model, other, card, _levels(run.taken, other)).fits:
+        cures.append(words("cure-vllm"))
+    cures.append(words("cure-smaller" if states > card.usable else "cure-shorter"))
+    name = show(model.path.rpartition("/")[2])
+    facts = {"model": name, "gpus": job.gpus, "gpu": card.name, "memory": card.memory, "usable": card.usable / GIB}
+    facts |= {"states": states / GIB, "total": total / GIB, "cures": " ".join(cures)}
     if states > card.usable:
-        name = model.path.rpartition("/")[2]
-        more = {"model": show(name), "gpus": found.job.gpus, "gpu": card.name, "memory": card.memory}
-        raise LaunchError(words("too-big", states=states / GIB, **more, **facts))
-    return [words("too-tight", total=found.estimate.worst() / GIB, **facts)]
+        raise LaunchError(words("too-big", **facts))
+    if total > card.usable * _DOUBT:
+        raise LaunchError(words("too-much", **facts))
+    return [words("too-tight", **facts)]
 
 
 def _name(model: Model, asked: Asked) -> str:

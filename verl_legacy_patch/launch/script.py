@@ -16,6 +16,8 @@ from verl_legacy_patch.launch.words import Words
 #: boolean or null by accident.
 _PLAIN = re.compile(r"(?=.*[A-Za-z_/])(?!(?:true|false|null|nan|inf)$)[\w/.][\w/.+-]*", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?[\d_.]+(?:e[+-]?\d+)?", re.IGNORECASE)
+#: Columns up to which a comment stands beside its override.
+_WIDTH = 100
 #: The line that the HF rollout needs where ``Shape.hf_lacks_timing``; the worker only reads it.
 _TIMING = "sed -i 's/^class BaseShardingManager:$/&\\n    timing = {}/' "
 _BASE = "verl/workers/sharding_manager/base.py"
@@ -54,8 +56,12 @@ def write_script(run: Run, overrides: Sequence[Override], card: Card, notes: Seq
         if each.section != section:
             section = each.section
             lines.append(f"    # {w(f'section-{section}')}")
-        why = f"  # {w(each.why, **dict(each.facts))}" if each.why else ""
-        lines.append(f"    {shlex.quote(f'{each.key}={hydra(each.value)}')}{why}")
+        word = shlex.quote(f"{each.key}={hydra(each.value)}")
+        why = f"# {w(each.why, **dict(each.facts))}" if each.why else ""
+        beside = len(word) + len(why) <= _WIDTH
+        if why and not beside:
+            lines.append(f"    {why}")
+        lines.append(f"    {word}  {why if beside else ''}".rstrip())
     lines += [")", "", _command(run), ""]
     return "\n".join(lines)
 

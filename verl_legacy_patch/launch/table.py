@@ -23,7 +23,12 @@ def table(model: Model, fit: Fit, card: Card, w: Words) -> list[str]:
     rows.append([w("row-card"), "", *(f"{card.usable / GIB:.2f}" for _ in phases)])
     widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [_aligned(row, widths) for row in rows]
-    return [*lines, "", *_wrapped(_symbols(model, fit, w)), w("reserve", part=RESERVE[0], more=RESERVE[1])]
+    return [
+        *lines,
+        "",
+        *_wrapped(_symbols(model, fit, w), 110 if w.language == "en" else 70),
+        w("reserve", part=RESERVE[0], more=RESERVE[1]),
+    ]
 
 
 def data(model: Model, fit: Fit, card: Card) -> dict[str, Any]:
@@ -62,7 +67,7 @@ def _symbols(model: Model, fit: Fit, w: Words) -> str:
     return text + more.get(job.rollout or "", "")
 
 
-def _wrapped(text: str, width: int = 110) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
     import click
 
     return click.wrap_text(text, width).splitlines()

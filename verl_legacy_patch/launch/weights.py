@@ -45,7 +45,7 @@ def _indexed(folder: Path, name: str) -> Weights:
     index = _json((folder / name).read_bytes())
     files = sorted(set(index["weight_map"].values()))
     paths = [folder / file for file in files if "/" not in file]
-    if name == _INDEXES[0] and len(paths) <= _FILES and all(path.exists() for path in paths):
+    if name == _INDEXES[0] and 0 < len(paths) <= _FILES and all(path.exists() for path in paths):
         return Weights(sum(map(_count, paths)))
     config = _json((folder / "config.json").read_bytes())
     each = _NAMES.get(str(config.get("torch_dtype", config.get("dtype"))))
