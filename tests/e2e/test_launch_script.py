@@ -1,4 +1,4 @@
-"""The script that ``launch`` writes for a rewritten release runs to its end; what is added is for a CPU and for toys."""
+"""The script that ``launch`` writes for a rewritten release trains; what is added is for a CPU and for toys."""
 
 from __future__ import annotations
 

@@ -121,7 +121,10 @@ class Taken:
 
     @cache  # noqa: B019 (one object for each run)
     def _read(self, leaf: str, within: tuple[str, ...]) -> bool:
-        """Return whether Python reads a name: as an attribute, or as a string (which names it, where it is declared)."""
+        """Return whether Python reads a name: as an attribute, or as a string.
+
+        Where it is declared, a string only names it.
+        """
         attribute = rf"\.{re.escape(leaf)}\b(?!\s*=[^=])"
         anyhow = re.compile(rf"{attribute}|[\"']{re.escape(leaf)}[\"']")
         if within:

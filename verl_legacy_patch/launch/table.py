@@ -23,12 +23,9 @@ def table(model: Model, fit: Fit, card: Card, w: Words) -> list[str]:
     rows.append([w("row-card"), "", *(f"{card.usable / GIB:.2f}" for _ in phases)])
     widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [_aligned(row, widths) for row in rows]
-    return [
-        *lines,
-        "",
-        *_wrapped(_symbols(model, fit, w), 110 if w.language == "en" else 70),
-        w("reserve", part=RESERVE[0], more=RESERVE[1]),
-    ]
+    width = 110 if w.language == "en" else 70
+    reserve = w("reserve", part=RESERVE[0], more=RESERVE[1])
+    return [*lines, "", *_wrapped(_symbols(model, fit, w), width), reserve]
 
 
 def data(model: Model, fit: Fit, card: Card) -> dict[str, Any]:
