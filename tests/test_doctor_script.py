@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
+import hydra
 import pytest
 from minis import Verl, make_mini
 from releases import VERSIONS, release
@@ -69,6 +72,8 @@ WORDS: dict[str, list[str]] = {
     "++trainer.nothing.like_it=1": [],
     "+trainer.nnodes=2": ["1 key-exists"],
     "++trainer.nnodes=2": [],
+    "+trainer.logger=[x] '+actor_rollout_ref.model.override_config={a: 1}'": [],
+    "+actor_rollout_ref.model.other=1": [],
     "~trainer.nnodes": [],
     "~trainer.nodes": ["1 nothing-to-delete"],
     "actor_rollout_ref.model.override_config.x=1": ["1 unknown-key"],
@@ -98,6 +103,17 @@ WORDS: dict[str, list[str]] = {
 @pytest.mark.parametrize(("words", "expected"), WORDS.items())
 def test_words(words: str, expected: list[str], checkout: Path) -> None:
     assert said(rows(RUN + words, checkout)) == expected
+
+
+@pytest.mark.parametrize("words", [words for words in WORDS if not re.search(r"[$-]|same|path/to|-c|bfloat16", words)])
+def test_hydra_refuses_the_same(words: str, checkout: Path) -> None:
+    with hydra.initialize_config_dir(str(checkout / "verl/trainer/config"), version_base=None):
+        try:
+            hydra.compose("ppo_trainer", overrides=shlex.split(words))
+            refused = False
+        except (hydra.errors.ConfigCompositionException, hydra.errors.OverrideParseException):
+            refused = True
+    assert refused == any("key" in row or "delete" in row for row in WORDS[words])
 
 
 #: Scripts -> what is said of them.

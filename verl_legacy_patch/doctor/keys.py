@@ -113,10 +113,17 @@ def _refused(text: str, keys: Mapping[tuple[str, ...], Node], added: set[str], p
         said = "unknown-key-close" if close else "unknown-key"
         cure = "close-key" if close else "add-key"
         yield Finding("unknown-key", "fails", said, {**values, "close": close[0] if close else ""}, cure)
-    elif prefix == "+" and known and not isinstance(known, Map):
+    elif prefix == "+" and _holds(known) and not text.partition("=")[2].startswith(("[", "{")):
         yield Finding("unknown-key", "fails", "key-exists", values, "set-key")
     elif prefix == "~" and not known:
         yield Finding("unknown-key", "fails", "nothing-to-delete", values, "drop-word")
+
+
+def _holds(known: Node | bool) -> bool:
+    """Return whether there is a value that + would have to replace: null is none, and lists and mappings are merged."""
+    return known is True or not (
+        known is False or isinstance(known, Map) or (isinstance(known, Leaf) and known.is_null)
+    )
 
 
 def _known(path: tuple[str, ...], keys: Mapping[tuple[str, ...], Node]) -> tuple[Node | bool, bool]:
