@@ -202,3 +202,16 @@ def test_exports_do_something(
     exports = re.findall(r"^export (\w+)", script.read_text(), re.MULTILINE)
     more = {"p40 0.2": ["PYTORCH_CUDA_ALLOC_CONF"], "t4 0.9.0": []}.get(f"{gpu} {version}", ["VLLM_USE_V1"])
     assert exports == ["PYTHONPATH", *more]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "algorithm"), [("p40", "0.6.1", "grpo"), ("t4", "0.9.0", "ppo"), ("v100", "0.8.0", "sft")]
+)
+def test_doctor_finds_nothing_wrong_with_them(
+    gpu: str, version: str, algorithm: str, trees: Mapping[str, Path], inputs: Path, verl: Verl, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.sh"
+    assert launch(verl, trees[version], inputs, script, "--gpu", gpu, "--algorithm", algorithm).code == 0
+    found = verl("doctor", trees[version], "--gpu", gpu, "--script", script, "--format", "json").data["findings"]
+    about_scripts = {"unknown-key", "dead-key", "token-budget", "script-value", "useless-variable", "sequence-parallel"}
+    assert {finding["id"] for finding in found}.isdisjoint(about_scripts), found

@@ -117,6 +117,7 @@ def plan(checkout: Checkout, target: Target, asked: Asked, words: Words) -> Plan
     notes += [words(key) for key in model.notes]
     notes += _tight(found, run, card, words)
     if rollout is not None:
+        notes += [words("hf-several")] if rollout.name == "hf" and asked.gpus > 1 else []
         notes += [words(key, command=timing_cure(run)) for key in rollout.notes]
     if target.dtype == "float16" and not shape.scales_loss:
         notes.append(words("float16-scaling"))
@@ -134,9 +135,13 @@ def _file(path: Path, option: str) -> str:
             pass
     except OSError as error:
         raise LaunchError(f"{option} {show(str(path))}: {error.strerror or error}") from None
-    if not str(full).isprintable():
-        raise LaunchError(f"{option} {show(str(path))}: a path with control characters cannot be given to verl")
+    _printable(str(full), f"{option} {show(str(path))}")
     return str(full)
+
+
+def _printable(path: str, what: str) -> None:
+    if not path.isprintable():
+        raise LaunchError(f"{what}: a path with control characters or undecodable bytes cannot be given to verl")
 
 
 def _lengths(model: Model, asked: Asked) -> None:
@@ -146,8 +151,7 @@ def _lengths(model: Model, asked: Asked) -> None:
             f"--prompt-length and --response-length are {length} tokens, the model was made for {model.context}, "
             "which verl asserts: use shorter ones"
         )
-    if not model.path.isprintable():
-        raise LaunchError(f"--model {show(model.path)}: a path with control characters cannot be given to verl")
+    _printable(model.path, f"--model {show(model.path)}")
 
 
 def _levels(taken: Taken, job: Job) -> tuple[Offload, ...]:

@@ -81,7 +81,9 @@ def overrides(run: Run) -> list[Override]:
         if key is not None:
             found.append(Override(line.section, key, line.value, line.why, line.facts))
         elif line.needed:
-            raise LaunchError(f"{run.shape.checkout.root}: no code or configuration takes {line.keys[0]}", 3)
+            raise LaunchError(
+                f"{run.shape.checkout.root}: nothing takes {line.keys[0]}: launch knows v0.2 and later", 3
+            )
     return found
 
 
