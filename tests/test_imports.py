@@ -24,11 +24,15 @@ ENGINE, NEW_WORKERS, NEW_SFT = (
     "verl.workers.engine_workers",
     "verl.trainer.sft_trainer",
 )
+OLD = "verl.trainer.ppo"
+OLD_CRITIC = f"{OLD}.critic.dp_critic"
 #: The four functions, called: newer releases import flash-attn at the first call, also when packing is off.
 PADDING = "verl.utils.attention_utils"
 FIRST = {ACTOR, CRITIC, SFT}
+OLDER = {f"{OLD}.actor.dp_actor", OLD_CRITIC, f"{OLD}.workers.fsdp_workers"}
 #: Release -> (row of the environments' table, what must import, and of that what fails without the patch).
 RELEASES: dict[str, tuple[str, set[str], set[str]]] = {
+    "0.1": ("0.4.1", {*OLDER, SFT, DRIVER}, {OLD_CRITIC}),
     "0.2": ("0.4.1", {ACTOR, CRITIC, WORKERS, SFT, DRIVER}, FIRST),
     "0.3.0.post1": ("0.4.1", {ACTOR, CRITIC, WORKERS, SFT, DRIVER}, FIRST),
     "0.4.1": ("0.4.1", {ACTOR, CRITIC, WORKERS, SFT, MERGER, DRIVER}, FIRST),
@@ -37,6 +41,8 @@ RELEASES: dict[str, tuple[str, set[str], set[str]]] = {
     "0.7.1": ("0.9.0", {ACTOR, CRITIC, WORKERS, NEW_SFT, MERGER, ENGINE, NEW_WORKERS, DRIVER, PADDING}, {PADDING}),
     "0.8.0": ("0.9.0", {NEW_SFT, MERGER, ENGINE, NEW_WORKERS, DRIVER, PADDING}, {PADDING}),
     "0.9.0": ("0.9.0", {NEW_SFT, MERGER, ENGINE, NEW_WORKERS, DRIVER, PADDING}, {PADDING}),
+    # falls back by itself, on einops, which the environment does not have
+    "0.9.1": ("0.9.0", {NEW_SFT, MERGER, ENGINE, NEW_WORKERS, DRIVER}, set()),
 }
 MISSING = "ModuleNotFoundError: No module named 'flash_attn'"
 
@@ -108,4 +114,4 @@ def test_the_published_release_does_not(version: str, tmp_path: Path) -> None:
 def test_the_table_names_every_module_that_the_release_has(version: str) -> None:
     every = FIRST | {WORKERS, DRIVER, MERGER, ENGINE, NEW_WORKERS, NEW_SFT, PADDING}
     there = {name for name in every if (source(version) / f"{name.replace('.', '/')}.py").exists()}
-    assert there == RELEASES[version][1]
+    assert there - ({PADDING} if version == "0.9.1" else set()) == RELEASES[version][1] - OLDER
