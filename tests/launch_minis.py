@@ -120,7 +120,7 @@ def build(config):
 OLD: Mapping[str, str | bytes] = {
     "verl/__init__.py": "",
     "verl/version/version": "0.4.9\n",
-    "verl/trainer/main_ppo.py": "",
+    "verl/trainer/main_ppo.py": '@hydra.main(config_path="config", config_name="ppo_trainer")\ndef main(): ...\n',
     "verl/trainer/ppo/ray_trainer.py": READS,
     "verl/trainer/fsdp_sft_trainer.py": READS,
     "verl/trainer/config/ppo_trainer.yaml": PPO,

@@ -112,6 +112,15 @@ def test_a_checkout_without_a_needed_key_is_refused(job: Path, verl: Verl) -> No
     launch(verl).refused(3, "data.train_batch_size")
 
 
+def test_the_trainer_says_which_configuration_it_takes(job: Path, verl: Verl) -> None:
+    yaml = job / "checkout/verl/trainer/config/ppo_trainer.yaml"
+    yaml.rename(yaml.with_name("own.yaml"))
+    launch(verl).refused(3, "ppo_trainer.yaml")
+    main = job / "checkout/verl/trainer/main_ppo.py"
+    main.write_text(main.read_text().replace("ppo_trainer", "own"))
+    launch(verl).done()
+
+
 def test_numbers_fit_together(job: Path, verl: Verl) -> None:
     assert "never run" in launch(verl, "--gpus", "2").done().err
     for gpus in (1, 2, 3, 6, 7):
@@ -426,7 +435,7 @@ def test_doctor_finds_nothing_wrong_with_it(job: Path, verl: Verl) -> None:
 
     def ids() -> set[str]:
         ran = verl("doctor", "checkout", "--gpu", "p40", "--script", "train.sh", "--format", "json")
-        about_scripts = {"unknown-key", "dead-key", "token-budget", "script-value", "useless-variable"}
+        about_scripts = {"unknown-key", "dead-key", "token-budget", "script-value", "script-unread"}
         return {finding["id"] for finding in json.loads(ran.out)["findings"]} & about_scripts
 
     assert ids() == set()

@@ -213,5 +213,5 @@ def test_doctor_finds_nothing_wrong_with_them(
     script = tmp_path / "train.sh"
     assert launch(verl, trees[version], inputs, script, "--gpu", gpu, "--algorithm", algorithm).code == 0
     found = verl("doctor", trees[version], "--gpu", gpu, "--script", script, "--format", "json").data["findings"]
-    about_scripts = {"unknown-key", "dead-key", "token-budget", "script-value", "useless-variable", "sequence-parallel"}
+    about_scripts = {"unknown-key", "dead-key", "token-budget", "script-value", "script-unread", "sequence-parallel"}
     assert {finding["id"] for finding in found}.isdisjoint(about_scripts), found

@@ -16,12 +16,13 @@ from verl_legacy_patch.mirror.tree import Leaf, Map, Seq
 
 Keys = Mapping[tuple[str, ...], Leaf | Seq | Map]
 
-#: Trainer below ``verl/trainer/`` -> its primary configuration. The first that is there is taken: where both SFT
+#: Trainer below ``verl/trainer/`` -> its primary configuration, where its file names none. The first that is there is taken: where both SFT
 #: trainers are, the older one is the one that verl's own examples start.
 ENTRIES = {
     "rl": (("main_ppo", "ppo_trainer"),),
     "sft": (("fsdp_sft_trainer", "sft_trainer"), ("sft_trainer", "sft_trainer_engine")),
 }
+_NAMED = re.compile(r"config_name\s*=\s*[\"']([\w./-]+)[\"']")
 #: In-process engine: what an object of vLLM's class LLM is made like.
 _IN_PROCESS = re.compile(r"= LLM\(")
 _FLOOR = re.compile(r"vllm versions are (\d+)\.(\d+)")
@@ -47,9 +48,11 @@ class Shape:
         Raises:
             LaunchError: there is no such trainer, or its configuration cannot be composed.
         """
-        for module, primary in ENTRIES[kind]:
+        for module, usual in ENTRIES[kind]:
             if not self.checkout.has_file(f"{self.package}/trainer/{module}.py"):
                 continue
+            named = _NAMED.search(self.text(f"trainer/{module}.py"))
+            primary = named[1].removesuffix(".yaml") if named else usual
             keys = composed_keys(self.checkout, primary)
             if keys is not None:
                 return module, keys
