@@ -16,8 +16,8 @@ from verl_legacy_patch.mirror.tree import Leaf, Map, Seq
 
 Keys = Mapping[tuple[str, ...], Leaf | Seq | Map]
 
-#: Trainer below ``verl/trainer/`` -> its primary configuration, where its file names none. The first that is there is taken: where both SFT
-#: trainers are, the older one is the one that verl's own examples start.
+#: Trainer below ``verl/trainer/`` -> its primary configuration, where its file names none. The first that is there is
+#: taken: where both SFT trainers are, the older one is the one that verl's own examples start.
 ENTRIES = {
     "rl": (("main_ppo", "ppo_trainer"),),
     "sft": (("fsdp_sft_trainer", "sft_trainer"), ("sft_trainer", "sft_trainer_engine")),
