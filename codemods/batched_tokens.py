@@ -16,11 +16,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.scope import backend
 from verl_legacy_patch.setting import Edit, Site
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout

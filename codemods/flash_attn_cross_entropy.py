@@ -14,9 +14,10 @@ Source: https://github.com/Dao-AILab/flash-attention/blob/main/flash_attn/ops/tr
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.setting import Edit
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
     from verl_legacy_patch.languages.python import Statement

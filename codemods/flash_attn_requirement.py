@@ -11,10 +11,11 @@ What it leaves alone: container files and documentation.
 Source: https://github.com/Dao-AILab/flash-attention#nvidia-cuda-support
 """
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Setting
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 _REQUIREMENT = lazy(r"flash[-_]attn(\s*(?:\[[^\]]*\])?\s*(?:==|[<>!~@;])[^:]*)?$")
 _LISTS = ("requirement", "command word")

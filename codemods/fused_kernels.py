@@ -12,9 +12,10 @@ a model: its callers decide.
 Source: https://github.com/volcengine/verl/blob/main/verl/utils/kernel/kernels.py
 """
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import SwitchCodemod
 from verl_legacy_patch.setting import Edit, Setting
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 LIGER = "use_liger"
 

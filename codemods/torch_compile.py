@@ -16,10 +16,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import SwitchCodemod
 from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Action, Edit, Span
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -12,9 +12,10 @@ What it leaves alone: files and keys that belong to such a backend; they are lis
 Source: https://docs.sglang.ai/get_started/install.html and https://github.com/NVIDIA/TransformerEngine#installation
 """
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import ReportCodemod, Rule
 from verl_legacy_patch.setting import Edit, Setting
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 TRAINERS = r"megatron|veomni|torchtitan|automodel|mindspeed\w*|fsdp_turbo"
 ROLLOUTS = r"sglang|trtllm"

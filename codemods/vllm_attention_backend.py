@@ -11,8 +11,9 @@ What it leaves alone: XFORMERS and other values.
 Source: https://docs.vllm.ai/en/v0.8.5/serving/env_vars.html
 """
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import ReportCodemod, Rule
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 KEY = r"vllm_attention_backend"
 

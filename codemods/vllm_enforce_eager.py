@@ -10,8 +10,9 @@ What it leaves alone: values that are read from the configuration.
 Source: https://docs.vllm.ai/en/latest/design/torch_compile.html
 """
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import SwitchCodemod
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 
 class VllmEnforceEager(SwitchCodemod):

@@ -11,8 +11,9 @@ What it leaves alone: values that are read from the configuration, and other eng
 Source: https://github.com/vllm-project/vllm/pull/11584 and https://github.com/vllm-project/vllm/issues/36802
 """
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import SwitchCodemod
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 
 class VllmPrefill(SwitchCodemod):

@@ -16,10 +16,11 @@ Source: https://github.com/verl-project/verl/pull/7632
 
 from collections.abc import Iterator
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Span
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 _DROPS = lazy(
     rb"if isinstance\((?P<value>\w+), bool\):\s*\n(?P<indent>[ \t]+)"

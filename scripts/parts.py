@@ -12,8 +12,10 @@ import yaml
 from picture import dry_run
 
 from verl_legacy_patch import cli, config, scope
+from verl_legacy_patch.capability import AMPERE, Capability
 from verl_legacy_patch.codemod import discover
-from verl_legacy_patch.target import AMPERE, GPUS, Capability, Target
+from verl_legacy_patch.gpus import GPUS
+from verl_legacy_patch.target import Target
 
 
 class Texts:

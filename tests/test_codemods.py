@@ -11,9 +11,10 @@ import pytest
 from cases import FIXTURES, Fixture
 
 from verl_legacy_patch.codemod import Codemod, codemod_folder, discover
+from verl_legacy_patch.gpus import GPUS
 from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.setting import Edit
-from verl_legacy_patch.target import ATTENTIONS, DTYPES, GPUS, Target
+from verl_legacy_patch.target import ATTENTIONS, DTYPES, Target
 
 CODEMODS = sorted(discover().values(), key=lambda codemod: codemod.name)
 TARGETS = [Target(dtype, attn, g.name, g.capability) for g in GPUS.values() for dtype in DTYPES for attn in ATTENTIONS]

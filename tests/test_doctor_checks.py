@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.cards import Card
 from verl_legacy_patch.doctor import checks, facts, show
 from verl_legacy_patch.doctor.catalogue import entries
 from verl_legacy_patch.doctor.environment import Environment, visible
 from verl_legacy_patch.doctor.findings import LEVELS, Case, Code, Finding, sentences
-from verl_legacy_patch.target import Capability
 
 PASCAL, VOLTA, TURING, AMPERE = (facts.as_capability(text) for text in ("6.1", "7.0", "7.5", "8.6"))
 P40 = Card("Tesla P40", PASCAL, 24576, "535.161.07")

@@ -11,6 +11,7 @@ import pytest
 from minis import Verl, make_mini
 from releases import VERSIONS, release
 
+from verl_legacy_patch.capability import DEFAULT_CAPABILITY, Capability
 from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.doctor import script as module
@@ -20,7 +21,7 @@ from verl_legacy_patch.doctor.findings import Case, Code, Finding
 from verl_legacy_patch.doctor.script import assigned, check_script
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.plan import make_plan
-from verl_legacy_patch.target import DEFAULT_CAPABILITY, Capability, Target
+from verl_legacy_patch.target import Target
 
 MAIN = '@hydra.main(config_path="config", config_name="{}", version_base=None)\ndef main(config):\n    ...\n'
 #: A trainer whose configuration has a group, an empty mapping, a null, a reference and a list.

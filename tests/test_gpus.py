@@ -11,9 +11,11 @@ import pytest
 from minis import PROJECT
 
 from verl_legacy_patch import target as module
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.cli import run
 from verl_legacy_patch.codemod import discover
-from verl_legacy_patch.target import GPUS, Capability, Target, TargetError, find_gpu, make_target
+from verl_legacy_patch.gpus import GPUS, TargetError, find_gpu
+from verl_legacy_patch.target import Target, make_target
 
 #: What people type, and what nvidia-smi calls the cards.
 NAMES = {

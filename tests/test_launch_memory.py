@@ -221,7 +221,7 @@ def test_memory_of_cards(name: str, memory: int) -> None:
 
 def test_the_machine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     from verl_legacy_patch import cards
-    from verl_legacy_patch.target import Capability
+    from verl_legacy_patch.capability import Capability
 
     found = [cards.Card("Tesla T4", Capability(7, 5), 15360), cards.Card("Tesla P40", Capability(6, 1), 22919)]
     monkeypatch.setattr(cards, "read_cards", lambda *_: found)

@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from verl_legacy_patch.target import Capability, by_name
+from verl_legacy_patch.capability import Capability
+from verl_legacy_patch.gpus import by_name
 
 _NOTHING = ("no devices", "nvidia-smi has failed", "failed to", "unable")
 

@@ -18,8 +18,9 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.setting import Edit, Grade, Setting, Site
-from verl_legacy_patch.target import Capability, Target
+from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout

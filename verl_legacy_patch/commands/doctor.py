@@ -14,10 +14,10 @@ from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.options import read_run
 
 if TYPE_CHECKING:
+    from verl_legacy_patch.capability import Capability
     from verl_legacy_patch.doctor.environment import Environment
     from verl_legacy_patch.doctor.findings import Case, Finding
     from verl_legacy_patch.doctor.show import Line, Names
-    from verl_legacy_patch.target import Capability
 
 
 @click.command("doctor")
@@ -67,7 +67,7 @@ def command(
 
 def _named(gpu: str | None) -> Capability | None:
     """Return the GPU that was asked for; None for that of the machine."""
-    from verl_legacy_patch.target import TargetError, find_gpu
+    from verl_legacy_patch.gpus import TargetError, find_gpu
 
     if gpu is None or gpu.strip().lower() == "auto":
         return None
@@ -80,10 +80,10 @@ def _named(gpu: str | None) -> Capability | None:
 def _examine(
     environment: Environment, path: Path | None, named: Capability | None, script: Path | None
 ) -> tuple[Case, list[Finding]]:
+    from verl_legacy_patch.capability import DEFAULT_CAPABILITY
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
     from verl_legacy_patch.doctor.checks import examine, in_order
     from verl_legacy_patch.doctor.findings import Case
-    from verl_legacy_patch.target import DEFAULT_CAPABILITY
 
     capability = named or environment.weakest() or DEFAULT_CAPABILITY
     case = Case(environment, capability, planned=named is not None)

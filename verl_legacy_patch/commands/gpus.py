@@ -17,7 +17,7 @@ _WIDTH = 100
 def command() -> None:
     """Show the GPUs that are known, their limits, and which codemods run for each, with the reason."""
     from verl_legacy_patch.codemod import discover
-    from verl_legacy_patch.target import GPUS
+    from verl_legacy_patch.gpus import GPUS
 
     click.echo(f"{'--gpu':8} {'cards':28} {'capability':10} {'shared':>7}  float16")
     for gpu in GPUS.values():
@@ -39,7 +39,9 @@ def command() -> None:
 
 def _groups(codemods: Iterable[Codemod]) -> Iterator[tuple[str, list[Codemod]]]:
     """Yield the codemods that run for the same cards, with a title that says which."""
-    from verl_legacy_patch.target import AMPERE, DTYPES, GPUS, Target
+    from verl_legacy_patch.capability import AMPERE
+    from verl_legacy_patch.gpus import GPUS
+    from verl_legacy_patch.target import DTYPES, Target
 
     capabilities = [*sorted({gpu.capability for gpu in GPUS.values()}), AMPERE]
     groups: dict[tuple[int, str], list[Codemod]] = {}

@@ -76,7 +76,8 @@ def report_option(function: Function) -> Function:
 
 def read_target(gpu: str | None, dtype: str | None, attn: str | None) -> Target:
     """Return the target that the options ask for; a wrong GPU is a usage error."""
-    from verl_legacy_patch.target import TargetError, make_target
+    from verl_legacy_patch.gpus import TargetError
+    from verl_legacy_patch.target import make_target
 
     try:
         return make_target(gpu, dtype, attn)
@@ -128,8 +129,9 @@ def read_run(root: Path, said: Mapping[str, Any]) -> Run:
         said: the options of the command line by their name; ``select`` and ``ignore`` as they were typed.
     """
     from verl_legacy_patch.config import ConfigError, load, merge
+    from verl_legacy_patch.gpus import TargetError
     from verl_legacy_patch.scope import Scope
-    from verl_legacy_patch.target import TargetError, make_target
+    from verl_legacy_patch.target import make_target
 
     spoken = {key: value for key, value in said.items() if value is not None}
     spoken |= {key: _split(spoken[key]) for key in ("select", "ignore") if key in spoken}

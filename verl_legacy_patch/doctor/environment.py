@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.cards import Card, NoCards, ask, read_cards
-from verl_legacy_patch.target import Capability
 
 PACKAGES = (
     "torch", "vllm", "vllm-pascal", "sglang", "transformers", "flash-attn", "xformers", "triton", "triton-pascal",

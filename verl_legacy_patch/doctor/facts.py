@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from verl_legacy_patch.target import Capability
+from verl_legacy_patch.capability import Capability
 
 Version = tuple[int, ...]
 

@@ -8,9 +8,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.doctor.environment import Environment
 from verl_legacy_patch.doctor.facts import Version, numbers
-from verl_legacy_patch.target import Capability
 
 #: Will fail, may fail, good to know. In the order in which they are shown.
 Level = Literal["fails", "warns", "note"]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from verl_legacy_patch.capability import Capability
+from verl_legacy_patch.gpus import TargetError, find_gpu
 from verl_legacy_patch.launch import LaunchError
-from verl_legacy_patch.target import Capability, TargetError, find_gpu
 
 GIB = 1 << 30
 #: Part of the card, and GiB on top, that training cannot have.
@@ -22,7 +23,7 @@ _CARDS = (
     (r"16[56]0", 6), (r"rtx8000", 48), (r"rtx6000", 24), (r"rtx5000", 16), (r"rtx4000", 8), (r"p5000", 16),
     (r"p6000", 24), (r"a100", 40), (r"a10(?!\d)", 24), (r"(?:rtx)?30[89]0ti|3090|4090", 24), (r"l4(?!\d)", 24),
 )  # fmt: skip
-#: Families of ``target.GPUS``: the smallest card first, which is assumed, then the others.
+#: Families of ``gpus.GPUS``: the smallest card first, which is assumed, then the others.
 FAMILIES = {
     "p100": (12, 16),
     "p40": (24,),

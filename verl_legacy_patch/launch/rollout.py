@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from verl_legacy_patch.capability import AMPERE, TURING, VOLTA, Capability
 from verl_legacy_patch.launch import LaunchError
 from verl_legacy_patch.launch.shape import Shape
 from verl_legacy_patch.launch.words import Words
-from verl_legacy_patch.target import AMPERE, VOLTA, Capability
 
-TURING = Capability(7, 5)
 #: The newest vLLM that is known to run on Volta.
 _VOLTA_LAST = (0, 12)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from verl_legacy_patch.capability import VOLTA
 from verl_legacy_patch.launch import LaunchError
 from verl_legacy_patch.launch.fitting import Fit
 from verl_legacy_patch.launch.keys import Taken
 from verl_legacy_patch.launch.model import Model
 from verl_legacy_patch.launch.rollout import Rollout
 from verl_legacy_patch.launch.shape import Shape
-from verl_legacy_patch.target import VOLTA, Target
+from verl_legacy_patch.target import Target
 
 A = "actor_rollout_ref"
 _SHORT = {"float32": "fp32", "float16": "fp16"}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verl_legacy_patch.capability import AMPERE, TURING
 from verl_legacy_patch.doctor import facts
 from verl_legacy_patch.doctor.findings import Case, Finding
-from verl_legacy_patch.target import AMPERE, Capability
-
-TURING = Capability(7, 5)
 
 
 def vllm(case: Case) -> Iterator[Finding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.cards import Card
 from verl_legacy_patch.doctor.facts import allows, driver_runs, install_torch, least_driver, runs_on
 from verl_legacy_patch.doctor.findings import Case, Finding
-from verl_legacy_patch.target import Capability
 
 
 def gpus(case: Case) -> Iterator[Finding]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verl_legacy_patch.capability import AMPERE
 from verl_legacy_patch.doctor import facts
 from verl_legacy_patch.doctor.findings import Case, Finding
-from verl_legacy_patch.target import AMPERE
 
 
 def built_for_another_torch(case: Case) -> Iterator[Finding]:

@@ -3,8 +3,8 @@
 LibCST's nodes are 170 frozen dataclasses. ``dataclass`` compiles methods for each of them: ``__repr__`` and ``__eq__``,
 which it throws away because the nodes have their own, two that refuse assignments, which differ in nothing but their
 class, and ``__init__``, though a run creates nodes of a few dozen classes. While LibCST is imported, the first are not
-asked for, the refusals are closures, and ``__init__`` is compiled when somebody asks for it. The classes are the same to
-everybody who uses them.
+asked for, the refusals are closures, and ``__init__`` is compiled when somebody asks for it. The classes are the same
+to everybody who uses them.
 """
 
 from __future__ import annotations
