@@ -87,6 +87,16 @@ def test_keys_that_nothing_reads_are_left_out(job: Path, verl: Verl) -> None:
     assert found["data.max_response_length"] == "512"
 
 
+def test_a_key_that_is_no_longer_read_goes(job: Path, verl: Verl) -> None:
+    launch(verl).done()
+    assert keys_of("train.sh")["trainer.test_freq"] == "-1"
+    for path in ("trainer/ppo/ray_trainer.py", "trainer/fsdp_sft_trainer.py"):
+        file = job / "checkout/verl" / path
+        file.write_text(file.read_text().replace(", config.trainer.test_freq", "").replace("actor.use_kl_loss, ", ""))
+    launch(verl, "--force").done()
+    assert keys_of("train.sh").keys().isdisjoint({"trainer.test_freq", "actor_rollout_ref.actor.use_kl_loss"})
+
+
 def test_what_reads_the_attention_brings_the_key_in(job: Path, verl: Verl) -> None:
     tree(job / "checkout", more={"workers/model.py": 'config = override_config.get("attn_implementation", "eager")\n'})
     launch(verl).done()

@@ -9,7 +9,7 @@ import pytest
 from launch_minis import QWEN, model, safetensors
 
 from verl_legacy_patch.launch import LaunchError
-from verl_legacy_patch.launch.fitting import enough_gpus, fit, whole_batch
+from verl_legacy_patch.launch.fitting import enough_gpus, fit, shares, whole_batch
 from verl_legacy_patch.launch.gpu import GIB, find_card
 from verl_legacy_patch.launch.memory import Choice, Estimate, Job, Phase, cache_of, estimate, host
 from verl_legacy_patch.launch.model import read_model
@@ -191,6 +191,17 @@ def test_the_part_of_the_card_for_the_engine(tmp_path: Path) -> None:
     assert found.utilization * card.memory * GIB >= own + found.choice.cache
     assert found.choice.cache >= 4 * cache_of(small, found.job)
     assert found.estimate.total("generate") <= card.usable
+
+
+def test_which_numbers_of_gpus_share_an_engine(tmp_path: Path) -> None:
+    small = read_model(model(tmp_path))  # 14 heads, 2 KV heads
+    assert {gpus: list(shares(small, gpus)) for gpus in (1, 2, 6, 7, 14)} == {
+        1: [1],
+        2: [1, 2],
+        6: [1, 2],
+        7: [1],
+        14: [1, 2, 14],
+    }
 
 
 def test_batches() -> None:

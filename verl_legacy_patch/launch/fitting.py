@@ -91,7 +91,7 @@ def _generation(model: Model, job: Job, card: Card, choice: Choice) -> tuple[Cho
             if estimate(model, job, tried).total("generate") <= card.usable * (1 if chunk == 1 else _MARGIN):
                 return tried, 0.0
         return None
-    for tensor in _shares(model, job.gpus):
+    for tensor in shares(model, job.gpus):
         for sequences in (64, 16, 4, 1) if job.caps else (SEQUENCES,):
             tried = choice._replace(tensor=tensor, sequences=sequences)
             found = estimate(model, job, tried)
@@ -110,13 +110,13 @@ def _generation(model: Model, job: Job, card: Card, choice: Choice) -> tuple[Cho
 
 def _least(model: Model, job: Job, choice: Choice) -> Choice:
     """Return the choice that takes least, where nothing fits."""
-    tensor = max(_shares(model, job.gpus)) if job.rollout == "vllm" else 1
+    tensor = max(shares(model, job.gpus)) if job.rollout == "vllm" else 1
     sequences = 1 if job.caps else SEQUENCES
     cache = cache_of(model, job, tensor) if job.rollout == "vllm" else 0
     return choice._replace(tensor=tensor, sequences=sequences, cache=cache)
 
 
-def _shares(model: Model, gpus: int) -> Iterator[int]:
+def shares(model: Model, gpus: int) -> Iterator[int]:
     """Yield how many GPUs can share an engine: they divide all GPUs, the heads, and the KV heads or are divided."""
     for tensor in range(1, gpus + 1):
         heads = model.kv_heads % tensor == 0 or tensor % model.kv_heads == 0
