@@ -153,9 +153,8 @@ def _left_alone(sites: Sequence[Site]) -> Iterator[str]:
     counts, files = Counter[str](), dict[str, set[str]]()
     for site in sites:
         if site.codemod != WHOLE_FILE:
-            match = _COUNT.search(site.reason)
-            reason = _reason(site.reason[: match.start()] if match else site.reason)
-            counts[reason] += int(match[1]) if match else 1
+            reason, count = kind_of(site)
+            counts[reason] += count
             files.setdefault(reason, set()).add(site.path)
     unread = Counter(site.reason for site in sites if site.codemod == WHOLE_FILE)
     if counts:
@@ -180,8 +179,14 @@ def _counted(reasons: Counter[str]) -> Iterator[tuple[list[str], str]]:
         yield backends if reason in backends else [reason], f"  {count:{width},}  {show(text)}"
 
 
-def _reason(text: str) -> str:
-    """Return a reason without the name it is about, so that equal ones add up."""
+def kind_of(site: Site) -> tuple[str, int]:
+    """Return a kept site's reason without the name it is about, so that equal ones add up, and its places."""
+    match = _COUNT.search(site.reason)
+    text = site.reason[: match.start()] if match else site.reason
+    return _kind(text), int(match[1]) if match else 1
+
+
+def _kind(text: str) -> str:
     if text.startswith("follows ") and text.endswith(", which stays"):
         return "follows a file that stays"
     return "a key that is no dtype key" if text.endswith("is no dtype key") else text

@@ -13,6 +13,21 @@ from verl_legacy_patch.setting import Edit, Span, moved
 
 _LEXERS = {"python": "python", "yaml": "yaml", "json": "json", "shell": "bash", "requirements": "ini"}
 
+#: Kind of token -> class in ``page.css``. A kind that is not here looks like the one above it.
+_CLASSES = {
+    "Comment": "tc",
+    "Keyword": "tk",
+    "Literal.Number": "tn",
+    "Literal.String": "ts",
+    "Name.Attribute": "tt",
+    "Name.Builtin": "tn",
+    "Name.Class": "td",
+    "Name.Decorator": "td",
+    "Name.Function": "td",
+    "Name.Tag": "tt",
+    "Name.Variable": "tt",
+    "Operator.Word": "tk",
+}
 
 #: Lines that are looked back for the definition that holds a hunk.
 _LEAD = 400
@@ -25,73 +40,73 @@ class Row(NamedTuple):
     old: int
     new: int
     html: Any
+    indent: int
 
 
-class Styles:
-    """Pygments, loaded once: tokens of a text, and the style sheets for light and dark."""
+class Highlighter:
+    """Pygments, with its many kinds of tokens brought down to the few that the page's style sheet colours."""
 
-    def css(self) -> str:
-        """Return the rules for both colour schemes."""
-        from pygments.formatters import HtmlFormatter
-
-        light = HtmlFormatter(style="default").get_style_defs(".code")  # type: ignore[no-untyped-call]
-        dark = HtmlFormatter(style="github-dark").get_style_defs(".dark .code")  # type: ignore[no-untyped-call]
-        wanted = (line for line in f"{light}\n{dark}".splitlines() if ".code ." in line)
-        return "\n".join(line.partition(" /*")[0] for line in wanted)
+    def __init__(self) -> None:
+        self._lexers: dict[str, Any] = {}
+        self._classes: dict[Any, str] = {}
 
     def tokens(self, language: str, text: str) -> list[list[tuple[str, str]]]:
-        """Return for each line of ``text`` its pieces as (CSS class, text)."""
-        from pygments.lexers import get_lexer_by_name
-
-        lexer = get_lexer_by_name(_LEXERS.get(language, "text"), stripnl=False, ensurenl=False)
+        """Return for each line of ``text`` its pieces as (CSS class, text); the class is empty for plain text."""
         lines: list[list[tuple[str, str]]] = [[]]
-        for kind, piece in lexer.get_tokens(text):
+        for kind, piece in self._lexer(language).get_tokens(text):
+            css = self._class(kind)
             first, *others = piece.split("\n")
-            lines[-1].append((_css(kind), first))
+            lines[-1].append((css, first))
             for other in others:
-                lines.append([(_css(kind), other)])
+                lines.append([(css, other)])
         return lines
 
+    def _lexer(self, language: str) -> Any:
+        if language not in self._lexers:
+            from pygments.lexers import get_lexer_by_name
 
-def _css(kind: Any) -> str:
-    """Return the class that Pygments' style sheets give to a type of token; empty for plain text."""
-    from pygments.token import STANDARD_TYPES
+            name = _LEXERS.get(language, "text")
+            self._lexers[language] = get_lexer_by_name(name, stripnl=False, ensurenl=False)
+        return self._lexers[language]
 
-    while kind is not None and kind not in STANDARD_TYPES:
-        kind = kind.parent
-    return STANDARD_TYPES.get(kind, "")
+    def _class(self, kind: Any) -> str:
+        if kind not in self._classes:
+            parent = kind.parent
+            own = _CLASSES.get(str(kind).removeprefix("Token."), "")
+            self._classes[kind] = own or (self._class(parent) if parent is not None else "")
+        return self._classes[kind]
 
 
-def hunk_rows(change: FileChange, styles: Styles) -> Iterator[tuple[list[Edit], str, list[Row]]]:
+def hunk_rows(change: FileChange, highlighter: Highlighter) -> Iterator[tuple[list[Edit], str, list[Row]]]:
     """Yield each hunk of a file: its edits, the line of code that it stands under, and its rows."""
     language = language_of(change.path, change.after) or ""
     if change.before is None:
         lines = split_lines(change.after)
-        html = _html(lines, 0, len(lines), [], language, styles)
-        yield [], "new file", [Row("+", 0, number, text) for number, text in enumerate(html, 1)]
+        html = _html(lines, 0, len(lines), [], language, highlighter)
+        numbered = enumerate(zip(html, lines, strict=True), 1)
+        yield [], "new file", [Row("+", 0, number, text, _indent(line)) for number, (text, line) in numbered]
         return
     before, after = split_lines(change.before), split_lines(change.after)
     old_spans, new_spans = [edit.span for edit in change.edits], moved(change.edits)
     for hunk in hunks(change.before, change.edits):
         lines = [line for line in hunk.lines if not line.startswith(b"\\")]
         counts = [sum(line[:1] in signs for line in lines) for signs in (b" -", b" +")]
-        old_html = iter(_html(before, hunk.old, hunk.old + counts[0], old_spans, language, styles))
-        new_html = iter(_html(after, hunk.new, hunk.new + counts[1], new_spans, language, styles))
+        old_html = iter(_html(before, hunk.old, hunk.old + counts[0], old_spans, language, highlighter))
+        new_html = iter(_html(after, hunk.new, hunk.new + counts[1], new_spans, language, highlighter))
         old, new, rows = hunk.old, hunk.new, []
         for line in lines:
             sign = line[:1].decode()
             left = next(old_html) if sign != "+" else None
             right = next(new_html) if sign != "-" else None
             old, new = old + (sign != "+"), new + (sign != "-")
-            rows.append(
-                Row(sign, old if sign != "+" else 0, new if sign != "-" else 0, right if left is None else left)
-            )
+            numbers = (old if sign != "+" else 0, new if sign != "-" else 0)
+            rows.append(Row(sign, *numbers, right if left is None else left, _indent(line[1:])))
         title = hunk.header.rpartition(b"@@")[2].decode("utf-8", "replace").strip()
         yield list(hunk.edits), title, rows
 
 
 def _html(
-    lines: Sequence[bytes], start: int, stop: int, spans: Sequence[Span], language: str, styles: Styles
+    lines: Sequence[bytes], start: int, stop: int, spans: Sequence[Span], language: str, highlighter: Highlighter
 ) -> list[Any]:
     """Return lines ``start`` to ``stop`` (from 0) of a file as HTML, with the spans marked."""
     # highlighting starts at the definition around the lines: a hunk may begin in the middle of a docstring
@@ -104,11 +119,16 @@ def _html(
         inside = []
         for span in spans:
             if span.start < offset + len(line) and span.end > offset:
-                cut = (max(span.start - offset, 0), min(span.end - offset, len(line)))
-                inside.append((_characters(line, cut[0]), _characters(line, cut[1])))
+                # where an edit goes on in the next line, the indentation there is no part of what it says
+                first, last = max(span.start - offset, _indent(line)), min(span.end - offset, len(line))
+                inside.append((_characters(line, first), _characters(line, last)))
         marks.append(inside)
         offset += len(line)
-    return _marked(styles.tokens(language, "\n".join(texts))[start - top :], texts[start - top :], marks)
+    return _marked(highlighter.tokens(language, "\n".join(texts))[start - top :], texts[start - top :], marks)
+
+
+def _indent(line: bytes) -> int:
+    return len(line) - len(line.lstrip(b" \t"))
 
 
 def _characters(line: bytes, end: int) -> int:
@@ -123,13 +143,15 @@ def _marked(
     out = []
     for number, text in enumerate(texts):
         ranges = marks[number] if number < len(marks) else ()
-        html, column = [], 0
+        html, column, inside = [], 0, False
         for css, piece in tokens[number] if number < len(tokens) else [("", text)]:
             for part, marked in _cut(piece, column, ranges):
-                inner = Markup('<span class="{}">{}</span>').format(css, part) if css else escape(part)
-                html.append(Markup("<mark>{}</mark>").format(inner) if marked else inner)
+                if marked != inside:  # one mark around all the tokens, not one around each
+                    html.append(Markup("<mark>") if marked else Markup("</mark>"))
+                    inside = marked
+                html.append(Markup('<span class="{}">{}</span>').format(css, part) if css else escape(part))
             column += len(piece)
-        out.append(Markup("").join(html))
+        out.append(Markup("").join([*html, Markup("</mark>") if inside else ""]))
     return out
 
 

@@ -12,7 +12,9 @@
   let current = -1;
 
   const theme = (dark) => document.documentElement.classList.toggle("dark", dark);
-  theme(memory.get("verl-patch:dark", matchMedia("(prefers-color-scheme: dark)").matches));
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  theme(memory.get("verl-patch:dark", system.matches));
+  system.addEventListener("change", () => theme(memory.get("verl-patch:dark", system.matches)));
   $("theme").addEventListener("click", () => memory.set("verl-patch:dark", theme()));
 
   const shown = () => hunks.filter((hunk) => !hunk.hidden);
@@ -21,15 +23,36 @@
     const done = hunks.filter((hunk) => ticked.has(hunk.dataset.id)).length;
     $("progress").max = hunks.length || 1;
     $("progress").value = done;
-    $("progress-text").textContent = `${done} of ${hunks.length} changes reviewed`;
+    $("progress-text").textContent = `${done} of ${hunks.length} reviewed`;
   }
 
-  function tick(hunk, on) {
-    on ? ticked.add(hunk.dataset.id) : ticked.delete(hunk.dataset.id);
-    hunk.classList.toggle("ticked", on);
-    hunk.querySelector(".reviewed").checked = on;
+  function tick(list, on) {
+    for (const hunk of list) {
+      on ? ticked.add(hunk.dataset.id) : ticked.delete(hunk.dataset.id);
+      paint(hunk, on);
+    }
     memory.set(key, [...ticked]);
     progress();
+    if ($("f-open").checked) filter();
+    else tickButton();
+  }
+
+  function paint(hunk, on) {
+    hunk.classList.toggle("ticked", on);
+    hunk.querySelector(".reviewed").checked = on;
+  }
+
+  const allTicked = (list) => list.length > 0 && list.every((hunk) => ticked.has(hunk.dataset.id));
+
+  function tickButton() {
+    const list = shown();
+    $("tick-shown").textContent = allTicked(list) ? "untick all shown" : "tick all shown";
+    $("tick-shown").disabled = !list.length;
+  }
+
+  function clear() {
+    for (const id of ["f-codemod", "f-grade", "f-role", "f-file"]) $(id).value = "";
+    $("f-open").checked = false;
   }
 
   function filter() {
@@ -46,35 +69,66 @@
       section.hidden = !any;
     }
     const count = shown().length;
-    $("shown").textContent = `${count} of ${hunks.length} changes`;
+    $("shown").textContent = `${count} of ${hunks.length} changes shown`;
     $("nothing").hidden = count > 0;
+    tickButton();
+  }
+
+  // removed lines beside the added ones of the same run; made when it is first asked for
+  function beside(table) {
+    const side = table.cloneNode(false), body = side.createTBody();
+    side.classList.add("split");
+    const cells = (row, at, kind) => {
+      const number = row?.cells[at].cloneNode(true) ?? Object.assign(document.createElement("td"), { className: "at" });
+      const line = row?.cells[3].cloneNode(true) ?? Object.assign(document.createElement("td"), { className: "line none" });
+      if (row && kind && row.className) line.classList.add(kind);
+      return [number, line];
+    };
+    let old = [], fresh = [];
+    const flush = () => {
+      for (let at = 0; at < Math.max(old.length, fresh.length); at += 1) {
+        body.insertRow().append(...cells(old[at], 0, "del"), ...cells(fresh[at], 1, "add"));
+      }
+      old = [];
+      fresh = [];
+    };
+    for (const row of table.rows) {
+      if (row.className === "del") old.push(row);
+      else if (row.className === "add") fresh.push(row);
+      else {
+        flush();
+        body.insertRow().append(...cells(row, 0, ""), ...cells(row, 1, ""));
+      }
+    }
+    flush();
+    return side;
   }
 
   function split(on) {
     for (const scroll of document.querySelectorAll(".scroll")) {
-      const beside = scroll.querySelector(".split");
-      if (on && !beside) scroll.append(scroll.querySelector(".split-rows").content.cloneNode(true));
-      else if (beside) beside.hidden = !on;
-      scroll.querySelector(".unified").hidden = on;
+      const one = scroll.firstElementChild;
+      if (on && !one.nextElementSibling) scroll.append(beside(one));
+      if (one.nextElementSibling) one.nextElementSibling.hidden = !on;
+      one.hidden = on;
     }
     memory.set("verl-patch:split", on);
   }
 
-  function go(step) {
+  function go(step, wanted) {
     const list = shown();
     if (!list.length) return;
     const at = list.indexOf(hunks[current]);
-    const next = list[Math.min(Math.max(at + step, 0), list.length - 1)];
+    const next = wanted ?? list[Math.min(Math.max(at + step, 0), list.length - 1)];
     hunks[current]?.classList.remove("current");
     current = hunks.indexOf(next);
     next.classList.add("current");
     next.focus({ preventScroll: true });
-    next.scrollIntoView({ block: "center" });
+    next.scrollIntoView({ block: next.offsetHeight > innerHeight / 2 ? "start" : "center" });
   }
 
   for (const hunk of hunks) {
-    tick(hunk, ticked.has(hunk.dataset.id));
-    hunk.querySelector(".reviewed").addEventListener("change", (event) => tick(hunk, event.target.checked));
+    paint(hunk, ticked.has(hunk.dataset.id));
+    hunk.querySelector(".reviewed").addEventListener("change", (event) => tick([hunk], event.target.checked));
     hunk.addEventListener("focusin", () => {
       hunks[current]?.classList.remove("current");
       current = hunks.indexOf(hunk);
@@ -83,6 +137,16 @@
   }
   for (const id of ["f-codemod", "f-grade", "f-role", "f-open"]) $(id).addEventListener("change", filter);
   $("f-file").addEventListener("input", filter);
+  $("tick-shown").addEventListener("click", () => tick(shown(), !allTicked(shown())));
+  document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
+  for (const link of document.querySelectorAll("[data-grade][href], [data-codemod]")) {
+    link.addEventListener("click", () => {
+      clear();
+      $("f-grade").value = link.dataset.grade ?? "";
+      $("f-codemod").value = link.dataset.codemod ?? "";
+      filter();
+    });
+  }
   $("split").addEventListener("change", () => split($("split").checked));
   $("help").addEventListener("click", () => $("keys").showModal());
   const opened = () => {
@@ -96,8 +160,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "checkbox";
     if (event.key === "Escape" && !$("keys").open) {
-      for (const id of ["f-codemod", "f-grade", "f-role", "f-file"]) $(id).value = "";
-      $("f-open").checked = false;
+      clear();
       filter();
       event.target.blur?.();
     } else if (typing || $("keys").open) {
@@ -106,15 +169,23 @@
     else if (event.key === "k") go(-1);
     else if (event.key === "x" && current >= 0) {
       const hunk = hunks[current];
-      tick(hunk, !ticked.has(hunk.dataset.id));
-      if (ticked.has(hunk.dataset.id)) go(1);
-      filter();
+      const on = !ticked.has(hunk.dataset.id);
+      const next = shown()[shown().indexOf(hunk) + 1];
+      tick([hunk], on);
+      if (on && next) go(0, next);
     } else if (event.key === "s") { $("split").checked = !$("split").checked; split($("split").checked); }
     else if (event.key === "/") $("f-file").focus();
     else if (event.key === "?") $("keys").showModal();
     else return;
     event.preventDefault();
   });
+
+  // what is jumped to must not lie below the bar, whose height follows the window's width
+  const bar = document.querySelector(".filters");
+  new ResizeObserver(() => {
+    const sticks = getComputedStyle(bar).position === "sticky";
+    document.documentElement.style.setProperty("--bar", `${sticks ? bar.offsetHeight + 12 : 12}px`);
+  }).observe(bar);
 
   $("split").checked = memory.get("verl-patch:split", false) && innerWidth > 736;
   if ($("split").checked) split(true);
