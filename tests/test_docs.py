@@ -40,13 +40,16 @@ def shape(name: str) -> list[str]:
             lines.append(line)
         elif line.startswith("|"):
             lines.append("|" * line.replace("\\|", "").count("|"))
+        elif line.startswith("<picture>"):
+            lines += re.findall(r'(?:src|srcset|width)="([^"]+)"', line)
         elif line.startswith(("* ", "- ")):
             lines.append("*")
     return lines
 
 
-def test_generated_parts_and_pictures_are_current() -> None:
-    command, env = [sys.executable, "scripts/docs.py", "--check"], {**os.environ, "PYTHONSAFEPATH": "1"}
+@pytest.mark.parametrize("script", ["docs.py", "review_page.py"])
+def test_generated_parts_and_pictures_are_current(script: str) -> None:
+    command, env = [sys.executable, f"scripts/{script}", "--check"], {**os.environ, "PYTHONSAFEPATH": "1"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -58,7 +61,7 @@ def test_the_chinese_text_has_everything_that_the_english_one_has(english: str, 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_and_pictures_lead_somewhere(name: str) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", text(name)):
+    for target in re.findall(r'(?:\]\(|\b(?:src|srcset)=")([^)#"]+)', text(name)):
         if not target.startswith("https://"):
             assert ((ROOT / name).parent / target).is_file(), target
 

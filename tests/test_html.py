@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import html
-import json
-import os
 import re
-import shutil
-import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from scripts.chromium import Chromium, find
 from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.html import render
@@ -24,7 +22,8 @@ from verl_legacy_patch.setting import splice
 from verl_legacy_patch.summary import summary
 from verl_legacy_patch.target import Target
 
-DRIVER = Path(__file__).parent / "data" / "drive_page.js"
+ROOT = Path(__file__).resolve().parent.parent
+DRIVER = ROOT / "tests" / "data" / "drive_page.js"
 
 
 @pytest.fixture(scope="module")
@@ -189,21 +188,74 @@ def test_a_plan_without_changes_is_a_page_too(plan: Plan) -> None:
     assert "0 places in 0 files" in " ".join(text.split())
 
 
+# --- in a real browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = find()
+    assert browser, "no Chromium: install it (apt-get install chromium) or name it in CHROMIUM"
+    with Chromium(browser) as started:
+        yield started
+
+
+def many(plan: Plan) -> Plan:
+    """Return a plan as long as that of a real release."""
+    changes = [change._replace(path=f"part{n}/{change.path}") for n in range(6) for change in plan.changes]
+    sites = [replace(site, path=f"part{n}/{site.path}") for n in range(6) for site in plan.sites]
+    return replace(plan, changes=changes, sites=sites)
+
+
 @pytest.mark.browser
 @pytest.mark.e2e  # like those it needs more than Python and PyPI
-def test_in_a_real_browser(page: str, tmp_path: Path) -> None:
-    """Drive the page with its keys and filters in headless Chromium and read what came out."""
-    browser = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    assert browser, "no Chromium: install it (apt-get install chromium) or name it in CHROMIUM"
+def test_keys_filters_and_ticks(chromium: Chromium, page: str, tmp_path: Path) -> None:
     file = tmp_path / "review.html"
-    file.write_text(page.replace("</body>", f"<script>{DRIVER.read_text('utf-8')}</script></body>"), "utf-8")
-    quiet = ("no-sandbox", "disable-gpu", "no-first-run", "disable-quic", "disable-background-networking")
-    options = ("headless", *quiet, "disable-component-update", "disable-sync", "virtual-time-budget=8000", "dump-dom")
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    command = [browser, *(f"--{option}" for option in options), profile, file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    found = re.search(r'<pre id="driven">(.*?)</pre>', done.stdout, re.S)
-    assert found, done.stderr[-2000:]
-    driven = json.loads(html.unescape(found[1]))
+    file.write_text(page, "utf-8")
+    chromium.open(file.as_uri(), 1200, 900)
+    driven = chromium.run(DRIVER.read_text("utf-8"))
+    chromium.run("localStorage.clear()")
     assert driven["errors"] == []
     assert all(driven["checks"].values()), driven["checks"]
+
+
+@pytest.mark.browser
+@pytest.mark.e2e
+@pytest.mark.parametrize("width", [390, 820, 1440])
+def test_nothing_is_wider_than_the_screen(chromium: Chromium, plan: Plan, width: int, tmp_path: Path) -> None:
+    long = replace(plan.sites[0], action="report", after=None, reason="set " + "a_long.key_of.hydra" * 20)
+    file = tmp_path / "review.html"
+    file.write_text(render(replace(plan, sites=[*plan.sites, long]), About("s", "0.0", "0" * 40)), "utf-8")
+    for dark in (False, True):
+        chromium.open(file.as_uri(), width, 900, dark=dark)
+        assert chromium.run("document.documentElement.classList.contains('dark')") is dark
+        chromium.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert chromium.run("innerWidth") == width  # a phone makes room for what is too wide
+        assert chromium.run("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.browser
+@pytest.mark.e2e
+def test_a_long_page_is_there_within_a_second(chromium: Chromium, plan: Plan, tmp_path: Path) -> None:
+    file = tmp_path / "review.html"
+    file.write_text(render(many(plan), About("s", "0.0", "0" * 40)), "utf-8")
+    assert min(chromium.open(file.as_uri(), 1440, 900) for _ in range(3)) < 1
+    assert chromium.run("document.querySelectorAll('.hunk').length") > 150
+    split = "(() => { const at = performance.now(); document.getElementById('split').click();"
+    assert chromium.run(split + " document.body.offsetHeight; return performance.now() - at; })()") < 1000
+
+
+@pytest.mark.browser
+@pytest.mark.e2e
+def test_the_pictures_script_takes_pictures(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scripts import review_page
+
+    browser = find()
+    assert browser
+    monkeypatch.setattr(review_page, "DOCS", tmp_path)
+    monkeypatch.setattr(review_page, "ROOT", tmp_path)
+    review_page.take(page, browser)
+    made = sorted(tmp_path.glob("*.png"))
+    assert [file.name for file in made] == sorted(file.name for file in (ROOT / "docs").glob("review-*.png"))
+    for file in made:
+        assert file.stat().st_size < 60_000
+        assert file.read_bytes()[16:26] == (ROOT / "docs" / file.name).read_bytes()[16:26]

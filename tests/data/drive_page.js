@@ -1,5 +1,5 @@
-// Uses the review page as a person would and writes what came out into the document.
-(() => {
+// Uses the review page as a person would and returns what came out.
+new Promise((resolve) => {
   const errors = [], checks = {};
   addEventListener("error", (event) => errors.push(event.message));
   const $ = (id) => document.getElementById(id);
@@ -7,12 +7,7 @@
   const visible = () => all.filter((hunk) => hunk.offsetParent !== null);
   const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   const choose = (id, value) => { $(id).value = value; $(id).dispatchEvent(new Event("change", { bubbles: true })); };
-  const done = () => {
-    const out = document.createElement("pre");
-    out.id = "driven";
-    out.textContent = JSON.stringify({ errors, checks });
-    document.body.append(out);
-  };
+  const done = () => resolve({ errors, checks });
   try {
     checks.all_shown = visible().length === all.length && all.length > 5;
     choose("f-codemod", "attention");
@@ -43,11 +38,27 @@
     $("f-open").dispatchEvent(new Event("change"));
     checks.open_only = visible().length === all.length - 1;
     press("Escape");
+    checks.folded = all[0].querySelector(".scroll").offsetParent === null && all[1].querySelector(".scroll").offsetParent !== null;
+    choose("f-codemod", "attention");
+    $("tick-shown").click();
+    checks.all_ticked = visible().every((hunk) => hunk.querySelector(".reviewed").checked);
+    checks.ticks_counted = $("progress-text").textContent.startsWith(`${visible().length + 1} of `);
+    $("tick-shown").click();
+    checks.none_ticked = visible().every((hunk) => !hunk.querySelector(".reviewed").checked);
+    document.querySelector(".counts a[data-grade=review]").click();
+    checks.count_filters = visible().length > 0 && visible().every((hunk) => hunk.dataset.grade === "review") &&
+      $("f-codemod").value === "";
+    document.querySelector("#mod-dtype a").click();
+    checks.codemod_filters = visible().length > 0 && visible().every((hunk) => hunk.dataset.codemods.includes("dtype"));
+    press("Escape");
+    all[1].focus();
     press("s");
-    const beside = all[0].querySelector("table.split");
-    checks.side_by_side = beside !== null && beside.offsetParent !== null && all[0].querySelector(".unified").offsetParent === null;
+    const [one, beside] = all[1].querySelectorAll("table");
+    checks.side_by_side = beside.offsetParent !== null && one.offsetParent === null;
+    const text = (table, cells) => [...table.querySelectorAll(cells)].map((cell) => cell.textContent).join("\n");
+    checks.same_lines = text(one, "tr.del .line") === text(beside, "td.del") && text(one, "tr.add .line") === text(beside, "td.add");
     press("s");
-    checks.unified_again = all[0].querySelector(".unified").offsetParent !== null;
+    checks.one_column_again = one.offsetParent !== null && beside.offsetParent === null;
     const dark = document.documentElement.classList.contains("dark");
     $("theme").click();
     checks.theme = document.documentElement.classList.contains("dark") !== dark;
@@ -56,7 +67,12 @@
     $("keys").close();
     press("/");
     checks.slash = document.activeElement === $("f-file");
-    checks.no_sideways_scrolling = document.documentElement.scrollWidth <= innerWidth;
+    // what the keyboard reaches lies below the bar that sticks to the top
+    const under = document.querySelector(".filters").getBoundingClientRect();
+    scrollTo(0, all[4].getBoundingClientRect().top + scrollY - 20);
+    all[4].querySelector(".reviewed").focus();
+    checks.focus_is_seen = document.activeElement.getBoundingClientRect().top >= document.querySelector(".filters").getBoundingClientRect().bottom;
+    checks.bar_is_low = under.height < innerHeight / 3;
     const link = document.querySelector(".why a");
     link.click();
     setTimeout(() => {
@@ -67,4 +83,4 @@
     errors.push(String(error.stack || error));
     done();
   }
-})();
+});

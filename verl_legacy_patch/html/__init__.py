@@ -62,7 +62,7 @@ def _file(plan: Plan, change: FileChange, highlighter: Highlighter) -> dict[str,
                 "indent": min((row.indent for row in rows if row.html), default=0),
                 "codemods": sorted({edit.codemod for edit in wanted}),
                 "grade": "review" if any(edit.grade == "review" for edit in wanted) else "safe",
-                "why": sorted({(edit.codemod, edit.reason or summaries.get(edit.codemod, "")) for edit in wanted}),
+                "why": sorted({(e.codemod, e.reason or summaries.get(e.codemod, ""), e.grade) for e in wanted}),
             }
         )
     return {"path": change.path, "status": change.status, "role": role_of(change.path), "hunks": hunks}
