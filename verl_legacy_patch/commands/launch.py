@@ -27,7 +27,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--model", metavar="FOLDER", type=_PATH, required=True, help="Folder of the model, with its config.json.")
 @click.option("--train", metavar="FILE", type=_PATH, required=True, help="Training data (parquet).")
 @click.option("--val", metavar="FILE", type=_PATH, required=True, help="Validation data (parquet).")
-@click.option("--algorithm", type=click.Choice(["ppo", "grpo", "sft"]), default="grpo", show_default=True)
+@click.option("--algorithm", type=click.Choice(["ppo", "grpo", "sft"]), default="grpo", help="[default: grpo]")
 @click.option("--gpus", metavar="N", type=click.IntRange(1, 1024), default=1, help="How many of them. [default: 1]")
 @click.option(
     "--memory", metavar="GB", type=click.FloatRange(1, 1024), help="Of one card, where there are several sizes."
@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Write a launch script that trains FOLDER with the verl CHECKOUT on a card.
 
-    It has only keys that this checkout knows and reads, and batch sizes, offloading and lengths that fit the card's
-    memory by an estimate, which is shown. More overrides can be given to the script when it is run.
+    It has only keys that this checkout knows and reads. Batch sizes and offloading fit the card's memory by an
+    estimate, which is shown. More overrides can be given to the script when it is run.
     """
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
     from verl_legacy_patch.doctor.catalogue import language
