@@ -7,12 +7,16 @@ import pty
 import select
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from minis import Verl
 from repos import git
 
+from verl_legacy_patch.commands import interactive
 from verl_legacy_patch.miniature import make_repository
+from verl_legacy_patch.plan import Plan, Problem
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -143,3 +147,19 @@ def test_without_a_terminal_it_is_refused(checkout: Path) -> None:
     done = subprocess.run(command, cwd=checkout, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("Error: --interactive asks on a terminal")
+
+
+def test_a_part_that_fails_its_check_is_refused(mini: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks of a partial acceptance are in ``test_review``: here is what follows when one fails."""
+
+    def review(plan: Plan) -> Plan:
+        bad, *good = plan.changes
+        return replace(plan, changes=good, problems=[*plan.problems, Problem(bad.path, 3, "would not parse")])
+
+    monkeypatch.setattr(interactive, "review_plan", review)
+    verl("apply", mini, "-i").refused(4, "would not parse", "nothing is written", "--keep-going")
+    assert git(mini, "branch") == "* main"
+    kept = verl("apply", mini, "-i", "--keep-going")
+    assert kept.code == 0 and "Skipped: " in kept.err
+    assert git(mini, "branch", "--show-current") == "verl-patch/float32-eager"
+    assert "Skipped, these could not be rewritten" in git(mini, "show", "--no-patch")

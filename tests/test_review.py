@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.miniature import sample
-from verl_legacy_patch.plan import Plan, make_plan
+from verl_legacy_patch.plan import FileChange, Plan, make_plan
 from verl_legacy_patch.review import SKIPPED, Review, suppressions
-from verl_legacy_patch.rewrite import rewrite
-from verl_legacy_patch.setting import splice
+from verl_legacy_patch.rewrite import rewrite, sites
+from verl_legacy_patch.setting import Edit, Span, splice
 from verl_legacy_patch.target import Target
 
 
@@ -150,3 +150,103 @@ def test_a_comment_never_lands_where_it_would_change_the_meaning(plan: Plan) -> 
 
 def test_sample_is_data() -> None:
     assert all(not Path(path).is_absolute() for path, _ in sample())
+
+
+# --- a part of a file is checked as the whole was
+
+
+def plan_of(path: str, text: str, *changes: tuple[str, str]) -> Plan:
+    """Return a plan that puts new words in the place of old ones, whatever comes of it."""
+    source = text.encode()
+    edits = []
+    for old, new in changes:
+        at = source.index(old.encode())
+        edits.append(Edit(Span(at, at + len(old)), "dtype", "rewrite", new))
+    edits.sort(key=lambda edit: edit.span)
+    change = FileChange(path, source, splice(source, edits), "100644", tuple(edits))
+    return Plan(Target(), list(discover().values()), [change], list(sites(path, source, edits)))
+
+
+def accepted(plan: Plan, *numbers: int) -> Plan:
+    review = Review(plan)
+    review.decided = {number: number in numbers for number in range(len(review.items))}
+    return review.result()
+
+
+FAR = "\n" * 12
+
+
+def test_a_part_that_does_not_parse_is_a_problem() -> None:
+    plan = plan_of("verl/a.py", f"x = [{FAR}1{FAR}]\n", ("[", "("), ("]", ")"))
+    assert accepted(plan, 0, 1).changes == plan.changes
+    half = accepted(plan, 0)
+    assert half.changes == [] and half.rewritten() == []
+    [problem] = half.problems
+    assert problem.path == "verl/a.py" and "would not parse" in problem.message
+
+
+def test_a_part_that_changes_something_else_is_a_problem() -> None:
+    text = f"x = 1  #{FAR}y = 2{FAR}z = 3  # bfloat16\n"
+    plan = plan_of("verl/a.py", text, ("1  #", "1 + ("), ("z = 3", "3)"))
+    [problem] = accepted(plan, 0).problems
+    assert "would not parse" in problem.message
+    yaml = plan_of("verl/a.yaml", f"a: 1\nb: x{FAR}c: y\n", ("1", "1\nd: 2"), ("y", "z"))
+    [problem] = accepted(yaml, 0).problems
+    assert problem.path == "verl/a.yaml"
+
+
+def test_a_part_that_the_next_run_would_change_again_is_a_problem() -> None:
+    text = f"dtype = torch.bfloat16{FAR}other_dtype = 'bfloat16'\n"
+    plan = plan_of("verl/a.py", text, ("torch.bfloat16", "(torch.bfloat16)"), ("'bfloat16'", "'float32'"))
+    [problem] = accepted(plan, 0).problems
+    assert "would rewrite its own result" in problem.message
+    assert accepted(plan, 1).problems == []
+
+
+def test_what_was_skipped_in_the_same_statement_is_no_problem() -> None:
+    text = f"f(\n    dtype=torch.bfloat16,{FAR}    param_dtype='bfloat16',\n)\n"
+    plan = plan_of("verl/a.py", text, ("torch.bfloat16", "getattr(torch, 'float32')"), ("'bfloat16'", "'float32'"))
+    part = accepted(plan, 0)
+    assert part.problems == []
+    assert [change.after.count(b"bfloat16") for change in part.changes] == [1]
+
+
+def test_every_part_of_the_sample_passes(plan: Plan) -> None:
+    count = len(Review(plan).items)
+    for chosen in (range(0, count, 2), range(1, count, 2), range(0, count, 3)):
+        result = accepted(plan, *chosen)
+        assert result.problems == []
+        assert result.changes
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("verl/a.py", 'X = """one\ntwo dtype=bfloat16\n"""\n'),
+        ("verl/a.yaml", "text: |\n  one\n  dtype: bfloat16\n  two\n"),
+        ("verl/a.yaml", "dtype: bfloat16\n  and more\n"),
+        ("a.sh", "cat <<'EOF'\ndtype=bfloat16\nEOF\n"),
+        ("a.sh", "python main.py \\\n    dtype=bfloat16 \\\n    x=1\n"),
+        ("verl/a.json", '{"dtype": "bfloat16"}\n'),
+    ],
+)
+def test_no_comment_where_it_would_be_text(path: str, text: str) -> None:
+    review = Review(plan_of(path, text, ("bfloat16", "float32")))
+    review.decide_rest(False)
+    assert suppressions(review.result(), review).changes == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("verl/a.py", 'X = """one\n"""; dtype = "bfloat16"\n'),
+        ("verl/a.yaml", "a:\n  dtype: bfloat16\n"),
+        ("a.sh", "export DTYPE=bfloat16\npython main.py\n"),
+    ],
+)
+def test_a_comment_where_it_is_one(path: str, text: str) -> None:
+    review = Review(plan_of(path, text, ("bfloat16", "float32")))
+    review.decide_rest(False)
+    [change] = suppressions(review.result(), review).changes
+    comment = "  # verl-patch: keep[dtype]\n"
+    assert change.after.decode().replace(comment, "\n") == text and comment in change.after.decode()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from verl_legacy_patch import rewrite
 from verl_legacy_patch.diff import Hunk, hunks
-from verl_legacy_patch.plan import FileChange, Plan
+from verl_legacy_patch.languages import SourceError, language_of
+from verl_legacy_patch.plan import FileChange, Plan, Problem
 from verl_legacy_patch.setting import Edit, Site, Span, splice
+from verl_legacy_patch.suppression import takes_comment
 from verl_legacy_patch.view import in_order
 
 SKIPPED = "skipped in the review"
@@ -101,13 +104,51 @@ class Review:
         return [item for number, item in enumerate(self.items) if not self.decided.get(number, False)]
 
     def result(self) -> Plan:
-        """Return the plan with just the accepted hunks, and the new files that they need."""
+        """Return the plan with just the accepted hunks, and the new files that they need.
+
+        A file of which only a part is accepted is checked anew; one that fails is left out, and becomes a problem.
+        """
+        whole = {change.path: change for change in self.plan.changes}
         dropped = {(item.change.path, edit) for item in self.skipped() if item.hunk for edit in item.hunk.edits}
-        changes = list(_remaining(self.plan, dropped))
+        changes: list[FileChange] = []
+        problems: list[Problem] = []
+        for change in list(_remaining(self.plan, dropped)):
+            problem = _problem(self.plan, change) if change.edits != whole[change.path].edits else None
+            if problem is None:
+                changes.append(change)
+            else:
+                problems.append(problem)
+                dropped |= {(change.path, edit) for edit in change.edits}
         used = {edit.codemod for change in changes for edit in change.edits}
         changes += [change for change in self.plan.changes if change.before is None and change.codemod in used]
-        sites = list(_sites(self.plan, dropped))
-        return replace(self.plan, changes=sorted(changes, key=lambda change: change.path), sites=sites)
+        return replace(
+            self.plan,
+            changes=sorted(changes, key=lambda change: change.path),
+            sites=list(_sites(self.plan, dropped)),
+            problems=[*self.plan.problems, *problems],
+        )
+
+
+def _problem(plan: Plan, change: FileChange) -> Problem | None:
+    """Check a part of a file's edits as all of them were checked: it parses, and nothing else has changed."""
+
+    def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
+        found = rewrite.decide(change.path, text, plan.codemods, plan.target, only, plan.within)
+        # what was skipped may stand in the same statement, and still be wanted
+        return [each for each in found if only is None or any(_meet(each.span, span) for span in only)]
+
+    before = change.before or b""
+    try:
+        rewrite.check(before, change.after, change.edits, decide, language_of(change.path, before) or "", plan.codemods)
+    except SourceError as error:
+        return Problem(change.path, error.line, str(error))
+    except RecursionError:
+        return Problem(change.path, 0, "nested too deeply")
+    return None
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def _remaining(plan: Plan, dropped: set[tuple[str, Edit]]) -> Iterator[FileChange]:
@@ -149,22 +190,24 @@ def suppressions(plan: Plan, review: Review) -> Plan:
     for path, lines in wanted.items():
         original = kept.get(path) or originals[path]._replace(edits=())
         before = original.before or b""
-        comments = tuple(filter(None, (_comment(before, line, names) for line, names in sorted(lines.items()))))
-        if comments and not path.endswith(".json"):
+        language = language_of(path, before) or ""
+        wished = filter(None, (_comment(before, line, names) for line, names in sorted(lines.items())))
+        comments = tuple(comment for comment in wished if takes_comment(before, comment, language))
+        if comments:
             edits = tuple(sorted((*original.edits, *comments), key=lambda edit: edit.span))
             kept[path] = original._replace(edits=edits, after=splice(before, edits))
     return replace(plan, changes=sorted(kept.values(), key=lambda change: change.path))
 
 
 def _comment(source: bytes, line: int, names: set[str]) -> Edit | None:
-    """Return the edit that ends a line with the comment; None where the line goes on (a backslash, an open string)."""
+    """Return the edit that ends a line with the comment; None where the line goes on in the next one."""
     start = 0
     for _ in range(line - 1):
         start = source.index(b"\n", start) + 1
     end = source.find(b"\n", start)
     end = len(source) if end < 0 else end
     text = source[start:end].rstrip(b"\r")
-    if text.endswith(b"\\") or text.count(b'"""') % 2 or text.count(b"'''") % 2:
+    if text.endswith(b"\\"):
         return None
     at = Span(start + len(text), start + len(text))
     return Edit(at, "suppression", "rewrite", f"  # verl-patch: keep[{', '.join(sorted(names))}]")

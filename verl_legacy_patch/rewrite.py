@@ -76,18 +76,25 @@ def _finish(path: str, source: bytes, decide: Decide, language: str, codemods: S
     edits = tuple(suppression.suppressed(source, decided))
     after = splice(source, edits)
     if after != source:
-        from verl_legacy_patch.verify import verify
-
-        def triggered(text: bytes) -> Iterator[Span]:
-            for found in find_hits(text, codemods).values():
-                yield from found
-
-        def again(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
-            return suppression.suppressed(text, decide(text, only))
-
-        verify(language, source, after, edits, again, triggered)
+        check(source, after, edits, decide, language, codemods)
     unused = tuple(suppression.unused(source, decided, language))
     return Rewritten(path, source, after, edits, tuple(sites(path, source, edits)), unused)
+
+
+def check(
+    source: bytes, after: bytes, edits: Sequence[Edit], decide: Decide, language: str, codemods: Sequence[Codemod]
+) -> None:
+    """Check what a file would become; see ``verify`` for what and for the errors."""
+    from verl_legacy_patch.verify import verify
+
+    def triggered(text: bytes) -> Iterator[Span]:
+        for found in find_hits(text, codemods).values():
+            yield from found
+
+    def again(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
+        return suppression.suppressed(text, decide(text, only))
+
+    verify(language, source, after, edits, again, triggered)
 
 
 def unread(path: str, reason: str) -> Rewritten:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from verl_legacy_patch.patterns import lazy
-from verl_legacy_patch.setting import Edit
+from verl_legacy_patch.setting import Edit, splice
 
 WORD = b"verl-patch:"
 REASON = "kept by a comment on the line"
@@ -72,6 +72,29 @@ def unused(source: bytes, edits: Sequence[Edit], language: str) -> list[Unused]:
         written = _python_comments(source)
         rows = [row for row in rows if row.line in written]  # a string may be about such comments
     return rows
+
+
+def takes_comment(source: bytes, edit: Edit, language: str) -> bool:
+    """Return whether what an edit inserts at the end of a line is a comment there.
+
+    In the middle of a string it would be text: of a message, of a block scalar, of a here-document.
+    """
+    after = splice(source, [edit])
+    if language == "python":
+        return source.count(b"\n", 0, edit.span.start) + 1 in _python_comments(after)
+    if language == "shell":
+        from verl_legacy_patch.languages.shell.tree import descend, parse
+
+        return descend(parse(after), edit.span.start + 2)[-1].type == "comment"
+    if language == "yaml":
+        from verl_legacy_patch.languages import SourceError
+        from verl_legacy_patch.languages.yaml.compare import difference
+
+        try:
+            return not difference(source, after, ())
+        except SourceError:  # it would end a value that goes on in the next line
+            return False
+    return False
 
 
 def complaint(row: Unused, active: Collection[str], known: Collection[str], *, all_ran: bool) -> str:

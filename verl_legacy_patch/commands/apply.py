@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from verl_legacy_patch.commands.writing import branch_name, destination, write
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
-    from verl_legacy_patch.plan import Plan, Progress
+    from verl_legacy_patch.plan import Plan, Problem, Progress
 
 #: Seconds of work before there is a progress bar.
 BAR_AFTER = 1.0
@@ -101,11 +101,13 @@ def command(
         about = About(str(checkout), verl_version(opened), opened.base, branch_name(opened))
         with _progress() as progress:
             plan = make_plan(opened, run.codemods, run.target, jobs=jobs, progress=progress, within=run.scope)
-        _refuse_problems(plan, keep_going)
+        _refuse(plan.problems, keep_going)
         if interactive and plan.changes:
             from verl_legacy_patch.commands.interactive import review_plan
 
+            known = len(plan.problems)
             plan = review_plan(plan)
+            _refuse(plan.problems[known:], keep_going)
         where = None
         if plan.changes and not dry_run:  # else there is nothing that could be refused
             where = destination(plan, opened, branch, run.branch(), switch=not no_switch, in_place=in_place)
@@ -120,11 +122,11 @@ def command(
         raise Refused(str(error), 3) from None
 
 
-def _refuse_problems(plan: Plan, keep_going: bool) -> None:
+def _refuse(found: Sequence[Problem], keep_going: bool) -> None:
     """Name every file that failed; without --keep-going nothing is written."""
     from verl_legacy_patch.checkout.gitio import show
 
-    problems = [show(str(problem)) for problem in plan.problems]
+    problems = [show(str(problem)) for problem in found]
     if keep_going:
         say(f"Skipped: {problem}" for problem in problems)
     elif len(problems) == 1:

@@ -55,7 +55,7 @@ def review_plan(plan: Plan) -> Plan:
         say([f"Accepted {accepted} of {len(review.items)} changes."])
         if review.skipped() and _yes("Mark skipped places with a comment, so that later runs keep them? [y/N] "):
             result = suppressions(result, review)
-    if not result.changes:
+    if not result.changes and result.problems == plan.problems:
         say(["Nothing is written."])
         raise click.exceptions.Exit(0)
     return result
