@@ -215,3 +215,30 @@ def test_doctor_finds_nothing_wrong_with_them(
     found = verl("doctor", trees[version], "--gpu", gpu, "--script", script, "--format", "json").data["findings"]
     about_scripts = {"unknown-key", "dead-key", "token-budget", "script-value", "script-unread", "sequence-parallel"}
     assert {finding["id"] for finding in found}.isdisjoint(about_scripts), found
+
+
+@pytest.mark.parametrize("version", [version for version in RELEASES if version < "0.9"])
+def test_a_model_that_fits_only_in_main_memory(
+    version: str, trees: Mapping[str, Path], tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Qwen2.5-1.5B on one card of 20 GiB: 23 GiB of weights, gradients and optimizer."""
+    big = {"hidden_size": 1536, "num_hidden_layers": 28, "num_attention_heads": 12, "intermediate_size": 8960}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**QWEN, **big}))
+    (tmp_path / "data.parquet").touch()
+    tree, script = trees[version], tmp_path / "train.sh"
+    ran = launch(verl, tree, tmp_path, script, "--gpu", "v100", "--memory", "20", "--algorithm", "ppo")
+    if version < "0.4":  # FSDP2 came with v0.4
+        ran.refused(2, "23.0 GiB", "--gpus")
+        return
+    assert ran.code == 0 and "main memory" in ran.err, ran.err
+    words = started(script)
+    overrides = words[words.index("verl.trainer.main_ppo") + 1 :]
+    monkeypatch.chdir(tree)
+    config = composed(tree, primary(tree, words), *overrides)
+    critic = config.critic.fsdp if "fsdp" in config.critic else config.critic.model.fsdp_config
+    for strategy, fsdp in (
+        (config.actor_rollout_ref.actor.strategy, config.actor_rollout_ref.actor.fsdp_config),
+        (config.critic.strategy, critic),
+    ):
+        assert strategy == "fsdp2" and fsdp.offload_policy is True
