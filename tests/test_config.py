@@ -141,6 +141,13 @@ def test_patterns_are_those_of_gitignore(pattern: str, meant: list[str], not_mea
         assert bool(reason) is (path in meant), path
 
 
+@pytest.mark.parametrize("pattern", ["**/" * 200 + "x", "**/a/" * 12 + "x", "*a" * 30 + "b"])
+def test_no_pattern_takes_for_ever(pattern: str) -> None:
+    path = "a/" * 40 + "a" * 60
+    assert not Scope(exclude=(pattern,)).file_reason(path)
+    assert Scope(exclude=(f"{pattern[:-1]}*",)).file_reason(path)
+
+
 def test_include_wins_over_scope_and_exclude() -> None:
     scope = Scope(exclude=("recipe",), include=("recipe/mine", "tests"))
     assert scope.file_reason("recipe/x.py") and not scope.file_reason("recipe/mine/x.py")

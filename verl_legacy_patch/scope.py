@@ -114,11 +114,13 @@ def _matches(path: str, pattern: str) -> bool:
 def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
     from fnmatch import fnmatchcase
 
-    if not wanted or not parts:
-        return not wanted  # what is below the folder that is meant is meant too
-    if wanted[0] == "**":
-        return any(_fits(parts[start:], wanted[1:]) for start in range(len(parts)))
-    return fnmatchcase(parts[0], wanted[0]) and _fits(parts[1:], wanted[1:])
+    fitted = {0}  # how many parts may have been fitted so far: trying each way in turn takes for ever with many **
+    for part in wanted:
+        if part == "**":
+            fitted = set(range(min(fitted, default=len(parts)), len(parts)))
+        else:
+            fitted = {count + 1 for count in fitted if count < len(parts) and fnmatchcase(parts[count], part)}
+    return bool(fitted)  # what is below the folder that is meant is meant too
 
 
 def is_mirror(path: str) -> bool:
