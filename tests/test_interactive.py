@@ -102,6 +102,7 @@ def test_quit_writes_nothing(checkout: Path) -> None:
     terminal.wait_for(PROMPT)
     terminal.press("yyq")
     assert terminal.end() == 130
+    assert "Nothing is written." in terminal.shown and "Error" not in terminal.shown
     assert git(checkout, "for-each-ref") + git(checkout, "rev-parse", "HEAD") == before
     assert git(checkout, "status", "--porcelain").strip() == ""
 
@@ -135,6 +136,10 @@ def test_help_and_undo(checkout: Path) -> None:
     terminal.wait_for("accept everything that is left")
     terminal.press("u")
     terminal.wait_for("nothing to undo")
+    terminal.press("nk")
+    terminal.wait_for("skipped before")
+    terminal.press("yk")
+    terminal.wait_for("accepted before")
     terminal.press("q")
     assert terminal.end() == 130
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from verl_legacy_patch.checkout.gitio import show
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.languages import SourceError, language_of
 from verl_legacy_patch.plan import Plan
-from verl_legacy_patch.rewrite import adapter
+from verl_legacy_patch.rewrite import WHOLE_FILE, adapter
 from verl_legacy_patch.scope import setting_reason
 from verl_legacy_patch.setting import Setting, Site, Span
+
+_LONGEST = 100
 
 
 def explain_line(path: str, source: bytes, line: int, plan: Plan) -> list[str]:
@@ -24,11 +27,13 @@ def explain_line(path: str, source: bytes, line: int, plan: Plan) -> list[str]:
     """
     span = _span(source, line)
     text = source[span.start : span.end].decode("utf-8", "replace").strip()
-    lines = [f"{path}:{line}", f"  {text}" if text else "  (an empty line)"]
-    whole = [site for site in plan.sites if not site.before and site.action != "rewrite" and site.line == 1]
+    lines = [show(f"{path}:{line}"), f"  {show(text)}" if text else "  (an empty line)"]
+    whole = [site for site in plan.sites if site.codemod == WHOLE_FILE]
     here = [site for site in plan.sites if site.line <= line <= site.end_line and site not in whole]
-    if whole and not here:
-        return [*lines, *(f"  Out of scope: {site.reason}." for site in whole)]
+    if not here:
+        unread = [site.reason for site in whole] or [_unread(path, source, plan)]
+        if unread[0]:
+            return [*lines, "", *(f"  Nothing in this file is rewritten: {show(reason)}." for reason in unread)]
     settings = list(_settings(path, source, span))
     for site in here:
         lines += ["", *_site(site, [one for one in settings if _covers(site, one, source)], plan.codemods)]
@@ -37,17 +42,26 @@ def explain_line(path: str, source: bytes, line: int, plan: Plan) -> list[str]:
     return lines
 
 
+def _unread(path: str, source: bytes, plan: Plan) -> str:
+    """Return why a file is left alone that holds no word of a codemod; empty for one that is read."""
+    language = language_of(path, source)
+    return plan.within.file_reason(path, source) or ("" if language else "neither code nor configuration")
+
+
 def _site(site: Site, settings: Sequence[Setting], codemods: Iterable[Codemod]) -> Iterator[str]:
+    before = _short(site.before) or "this place"
     done = {
-        "rewrite": f"rewritten to {site.after!r}" if site.before else f"gets {site.after!r}",
-        "keep": "kept",
-        "report": "not rewritten, a person has to decide",
+        "rewrite": f"{before} becomes {_short(site.after or 'nothing')}"
+        if site.before
+        else f"adds {_short(site.after)}",
+        "keep": f"{before} stays",
+        "report": f"{before} is not rewritten, a person has to decide",
     }[site.action]
-    yield f"  {site.codemod} ({site.grade}), column {site.column}: {site.before or 'this place'} is {done}."
+    yield f"  {site.codemod} ({site.grade}), column {site.column}: {done}."
     if site.reason:
-        yield f"    Reason: {site.reason}."
+        yield f"    Reason: {show(site.reason)}."
     for setting in settings:
-        yield f"    Found as: {setting.position}, key {'.'.join(setting.path) or '(none)'}, value {setting.value}."
+        yield f"    Found as: {_described(setting)}."
     summary = next((codemod.summary() for codemod in codemods if codemod.name == site.codemod), "")
     if summary:
         yield f"    {summary} More: verl-patch explain {site.codemod}"
@@ -70,15 +84,25 @@ def _nothing(
         yield "  (Text in docstrings, messages and names is not a setting; a value counts by its key.)"
     for setting in settings:
         reason = setting_reason(setting) or setting.names
-        said = f"; {reason}" if reason else ""
-        yield f"    {setting.position}, key {'.'.join(setting.path) or '(none)'}, value {setting.value}{said}"
+        yield f"    What stands here: {_described(setting)}{f'; {reason}' if reason else ''}."
+
+
+def _described(setting: Setting) -> str:
+    return show(f"{setting.position}, key {'.'.join(setting.path) or '(none)'}, value {_short(setting.value)}")
+
+
+def _short(text: str | None) -> str:
+    """Return a text in one line of bearable length, without the commas and line ends of what is inserted."""
+    line = show(" ".join((text or "").split()).strip(" ,"))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
 
 def _settings(path: str, source: bytes, span: Span) -> Iterator[Setting]:
     """Yield every setting of the line, whether a codemod knows its value or not."""
     language = language_of(path, source)
     try:
-        found = list(adapter(language)(source, [span])) if language else []
+        # a requirement has no key, and its reader takes every string for one
+        found = list(adapter(language)(source, [span])) if language and language != "requirements" else []
     except SourceError:
         return
     yield from (one for one in found if one.span.start < span.end and one.span.end > span.start)
@@ -92,10 +116,10 @@ def _covers(site: Site, setting: Setting, source: bytes) -> bool:
 
 
 def _span(source: bytes, line: int) -> Span:
-    start = 0
-    for _ in range(line - 1):
-        start = source.find(b"\n", start) + 1
-        if start == 0:
-            raise ValueError(f"the file has no line {line}")
-    end = source.find(b"\n", start)
-    return Span(start, len(source) if end < 0 else end)
+    lines = source.split(b"\n")
+    if not 0 < line <= len(lines):
+        raise ValueError(f"the file has no line {line}")
+    start = sum(len(one) + 1 for one in lines[: line - 1])
+    inside = lines[line - 1]
+    # from the first word to the last: a script's words are found by what a span overlaps
+    return Span(start + len(inside) - len(inside.lstrip()), start + len(inside.rstrip()))

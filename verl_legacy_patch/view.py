@@ -11,11 +11,18 @@ from verl_legacy_patch.roles import importance, role_of
 from verl_legacy_patch.setting import Edit
 
 _BAR = 40
+#: What a terminal keeps free beside a path: count, bar, role, and a name or two.
+_BESIDE = 44
 
 
 def in_order(plan: Plan) -> list[FileChange]:
-    """Return the changed files, those that every training run goes through first."""
-    return sorted(plan.changes, key=lambda change: importance(change.path))
+    """Return the changed files, those that every training run goes through first; new ones behind their like."""
+
+    def key(change: FileChange) -> tuple[int, bool, str]:
+        rank, path = importance(change.path)
+        return rank, change.before is None, path
+
+    return sorted(plan.changes, key=key)
 
 
 def annotated(plan: Plan, context: int = CONTEXT) -> Iterator[bytes]:
@@ -51,16 +58,32 @@ def _why(edit: Edit, summaries: dict[str, str]) -> str:
     return show(f"{edit.codemod}{review}: {text}")
 
 
-def stat(plan: Plan) -> Iterator[str]:
-    """Yield one line per file: how many places, in which codemods, in the manner of ``git diff --stat``."""
+def stat(plan: Plan, columns: int | None = None) -> Iterator[str]:
+    """Yield one line per file: how many places, in which codemods, in the manner of ``git diff --stat``.
+
+    With ``columns``, a terminal's, no line is longer: paths lose their beginning and the last codemods are counted.
+    """
     changes = in_order(plan)
-    width = min(max((len(change.path) for change in changes), default=0), 70)
+    width = min(max((len(show(change.path)) for change in changes), default=0), 70)
     most = max((len(change.edits) for change in changes), default=1)
+    if columns:
+        width = max(min(width, columns - _BESIDE), 20)
     for change in changes:
         count = len(change.edits)
         bar = "+" * max(1, round(count / most * min(most, _BAR))) if change.before is not None else "new"
-        names = ", ".join(sorted({edit.codemod for edit in change.edits}) or [change.codemod])
-        yield f" {show(_tail(change.path, width)):{width}} | {count:3} {bar} ({role_of(change.path)}: {names})"
+        names = sorted({edit.codemod for edit in change.edits}) or [change.codemod]
+        start = f" {_tail(show(change.path), width):{width}} | {count:3} {bar} ({role_of(change.path)}: "
+        yield f"{start}{_listed(names, columns - len(start) - 1 if columns else None)})"
+
+
+def _listed(names: list[str], room: int | None) -> str:
+    """Return as many names as there is room for, at least one, and the number of the others."""
+    for count in range(len(names), 1, -1):
+        left = len(names) - count
+        text = ", ".join(names[:count]) + (f", +{left}" if left else "")
+        if room is None or len(text) <= room:
+            return text
+    return names[0] + (f", +{len(names) - 1}" if len(names) > 1 else "")
 
 
 def _tail(path: str, width: int) -> str:

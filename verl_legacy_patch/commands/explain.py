@@ -10,7 +10,7 @@ import click
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.options import read_codemods, read_run
 
-_PLACE = re.compile(r"(.+):(\d+)(?::\d+)?")
+_PLACE = re.compile(r"(.+?):(\d+)(?::\d+)?")  # the column that ``check`` prints may stand behind
 
 
 @click.command("explain")
@@ -23,6 +23,8 @@ def command(what: str) -> None:
         return
     if Path(what).is_file():
         raise click.UsageError(f"which line of {what}? verl-patch explain {what}:LINE")
+    if "/" in what:
+        raise click.UsageError(f"there is no file {what}")
     codemods = read_codemods(what, None, False)
     if len(codemods) != 1:
         raise click.UsageError("name one codemod; `verl-patch codemods` lists them")

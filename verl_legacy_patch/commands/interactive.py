@@ -31,6 +31,8 @@ KEYS = {
     "q": "quit and write nothing",
     "?": "this list",
 }
+#: What the question names; the rest is behind the question mark.
+_SHORT = "y/n, a all of this codemod, u undo, w write, q quit, ? more"
 
 
 def review_plan(plan: Plan) -> Plan:
@@ -72,14 +74,15 @@ def _show(item: Item, review: Review, colour: bool) -> None:
     patch = b"\n" + b"".join(parts)
     text = b"".join(coloured([patch])) if colour else patch
     path = show(item.change.path)
-    say(["", click.style(f"{path} ({role_of(item.change.path)})", bold=colour)])
+    decided = {True: ", accepted before", False: ", skipped before", None: ""}[review.decided.get(review.at)]
+    say(["", click.style(f"{path} ({role_of(item.change.path)}{decided})", bold=colour)])
     say(text.decode("utf-8", "replace").strip("\n").split("\n"))
 
 
 def _answer(review: Review) -> bool:
     """Read keys until one of them decides; False when the walk is over."""
     while True:
-        key = _key(f"({review.at + 1}/{len(review.items)}) Accept? [y,n,a,s,f,d,A,u,k,w,q,?] ")
+        key = _key(f"({review.at + 1}/{len(review.items)}) Accept? [{_SHORT}] ")
         if key in ("y", "n"):
             review.decide(key == "y")
         elif key in ("a", "s"):
@@ -98,7 +101,8 @@ def _answer(review: Review) -> bool:
             review.decide_rest(False)
             return False
         elif key == "q":
-            raise Refused("quit: nothing is written", 130)
+            say(["Nothing is written."])
+            raise click.exceptions.Exit(130)
         else:
             say([f"  {name}  {text}" for name, text in KEYS.items()])
             continue

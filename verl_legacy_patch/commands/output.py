@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import IO, Any
 
 import click
 
+from verl_legacy_patch.patterns import lazy
+
 _RESET = b"\x1b[0m"
-_STYLES = {b"+": b"\x1b[32m", b"-": b"\x1b[31m", b"@": b"\x1b[36m"}
+_STYLES = {b"+": b"\x1b[32m", b"-": b"\x1b[31m", b"@": b"\x1b[36m", b"#": b"\x1b[35m"}
 _BOLD = b"\x1b[1m"
+_PART_OF_A_WORD = lazy(rb"[A-Za-z0-9_\x80-\xff]")
 
 
 def say(lines: Iterable[str]) -> None:
@@ -60,12 +64,61 @@ def wants_colour(stream: IO[str] | None = None) -> bool | None:
 
 
 def coloured(patch: Iterable[bytes]) -> Iterable[bytes]:
-    """Yield the patch of each file with the colours of ``git diff``; without them it is the same again."""
+    """Yield the patch of each file with the colours of ``git diff``, and in bold what changes inside a line.
+
+    Without the colours it is the same again.
+    """
     for part in patch:
         head, at, body = part.partition(b"\n@@ ")
         # a reason may stand before the first hunk: it is no header
-        lines = [(line if line[:1] == b"#" else _BOLD + line + _RESET) + b"\n" for line in head.split(b"\n") if line]
-        for line in (at[1:] + body).split(b"\n")[:-1] if at else ():
-            style = _STYLES.get(line[:1])
-            lines.append(style + line + _RESET + b"\n" if style else line + b"\n")
-        yield b"".join(lines)
+        lines = [_styled(line) if line[:1] == b"#" else _BOLD + line + _RESET for line in head.split(b"\n") if line]
+        lines += _hunks((at[1:] + body).split(b"\n")[:-1]) if at else ()
+        yield b"".join(line + b"\n" for line in lines)
+
+
+def _styled(line: bytes, start: int = 0, end: int = 0) -> bytes:
+    """Return a line in the colour of its kind, with a part of it in bold."""
+    style = _STYLES.get(line[:1])
+    if style is None:
+        return line
+    if end <= start:
+        return style + line + _RESET
+    bold = style + _BOLD + line[start:end] + _RESET
+    return style + line[:start] + _RESET + bold + (style + line[end:] + _RESET if line[end:] else b"")
+
+
+def _hunks(lines: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the lines of hunks with their colours; removed lines are compared with the added ones behind them."""
+    at = 0
+    while at < len(lines):
+        old = list(takewhile(lambda line: line[:1] == b"-", lines[at:]))
+        new = list(takewhile(lambda line: line[:1] == b"+", lines[at + len(old) :]))
+        if old and len(old) == len(new):
+            spans = [_changed(*pair) for pair in zip(old, new, strict=True)]
+            yield from (_styled(line, *span[0]) for line, span in zip(old, spans, strict=True))
+            yield from (_styled(line, *span[1]) for line, span in zip(new, spans, strict=True))
+        else:
+            yield from map(_styled, [*old, *new] or lines[at : at + 1])
+        at += max(len(old) + len(new), 1)
+
+
+def _changed(old: bytes, new: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return which words two lines differ in, for each of them; nothing when they have hardly anything in common."""
+    most = min(len(old), len(new))
+    head = next((at for at in range(1, most) if old[at] != new[at]), most)
+    tail = next((at for at in range(most - head) if old[-1 - at] != new[-1 - at]), most - head)
+    while head > 1 and _inside_a_word(old, head, new, head):
+        head -= 1
+    while tail and _inside_a_word(old, len(old) - tail, new, len(new) - tail):
+        tail -= 1
+    if 2 * (head + tail) < most:
+        return (0, 0), (0, 0)
+    return (head, len(old) - tail), (head, len(new) - tail)
+
+
+def _inside_a_word(old: bytes, at: int, new: bytes, place: int) -> bool:
+    """Return whether one of two lines has a word around a place, which would be cut in two there."""
+    return any(
+        _PART_OF_A_WORD.match(line[i - 1 : i]) and _PART_OF_A_WORD.match(line, i)
+        for line, i in ((old, at), (new, place))
+    )

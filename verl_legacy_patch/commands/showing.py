@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.commands.output import coloured, emit, emit_json, say, wants_colour
@@ -40,7 +41,8 @@ def show_plan(plan: Plan, about: About, view: View) -> None:
     if view.part == "stat":
         from verl_legacy_patch.view import stat
 
-        emit(f"{line}\n".encode() for line in stat(plan))
+        columns = get_terminal_size().columns if sys.stdout.isatty() else None
+        emit(f"{line}\n".encode() for line in stat(plan, columns))
     elif view.part == "patch" and sys.stdout.isatty():
         from verl_legacy_patch.commands.pager import page
         from verl_legacy_patch.view import annotated
@@ -50,4 +52,10 @@ def show_plan(plan: Plan, about: About, view: View) -> None:
     elif view.part == "patch":
         parts = report.patch(plan, view.context)
         emit(coloured(parts) if colour else parts)
-    say(summary(plan, about))
+    bold = view.color != "never" and bool(wants_colour(sys.stderr))
+    say(_headed(line) if bold else line for line in summary(plan, about))
+
+
+def _headed(line: str) -> str:
+    """Return a heading of the summary as one that catches the eye."""
+    return f"\x1b[1m{line}\x1b[0m" if line.endswith(":") and not line.startswith(" ") else line
