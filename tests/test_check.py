@@ -49,6 +49,21 @@ def test_exit_codes_and_one_line_per_site(done: Path, verl: Verl) -> None:
     assert git(done, "diff", "--cached", "--name-only") == git(done, "diff", "--name-only") == "verl/a.py"
 
 
+@pytest.mark.parametrize("format", ["text", "json", "github", "sarif"])
+def test_a_reader_that_has_gone_changes_nothing(format: str, done: Path) -> None:
+    """``check --fix | head`` rewrites all the same, and ``set -o pipefail`` sees the exit code."""
+    write(done, {"verl/a.py": LEFT + "# " + "x" * 99_000})
+    for fix in ([], ["--fix"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        ran = new_process(
+            "check", *fix, "--format", format, "verl/a.py", stdout=writer, stderr=-1, capture_output=False
+        )
+        os.close(writer)
+        assert ran.returncode == 1 and b"Exception" not in ran.stderr and b"Error" not in ran.stderr, ran
+        assert (RIGHT in (done / "verl/a.py").read_text()) == bool(fix)
+
+
 def test_a_report_row_is_no_site(done: Path, verl: Verl) -> None:
     write(done, {"run.sh": "python t.py actor_rollout_ref.rollout.name=sglang\n"})
     ran = verl("check", "run.sh", "--format", "json")
@@ -71,6 +86,22 @@ def test_only_what_is_given_is_read(done: Path, verl: Verl, monkeypatch: pytest.
 @pytest.mark.parametrize("path", ["nothing.py", "verl/nothing", "verl/a.py/b"])
 def test_a_path_that_is_not_there(path: str, done: Path, verl: Verl) -> None:
     verl("check", path).refused(3, path, "does not exist")
+
+
+def test_nothing_found_is_no_answer_where_nothing_can_be(
+    done: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(done / "pipe.py")
+    verl("check", "pipe.py").refused(3, "pipe.py", "no regular file")
+    git(done, "clone", "-q", "--bare", ".", str(tmp_path / "bare"))
+    verl("check", tmp_path / "bare").refused(3, "bare repository")
+    verl("check", ".git").refused(3, ".git folder")
+    monkeypatch.chdir(tmp_path / "bare")
+    verl("check").refused(3, "bare repository")
+    verl("check", "--fix", ".").refused(3, "bare repository")
+    write(done, {".verl-patch.toml": 'select = ["dtype"]\nignore = ["dtype"]\n'})
+    verl("check", done).refused(2, "no codemod is left", ".verl-patch.toml")
+    verl("status", done).refused(2, "no codemod is left")
 
 
 def test_a_folder_that_is_no_checkout(
@@ -344,8 +375,11 @@ def test_the_first_look_leaves_everything_else_to_the_command(arguments: list[st
 
 @pytest.mark.parametrize(
     "text",
-    ['gpu = "titanic"', "gpuu = 1", "select = []", 'ignore = ["dtyp"]', 'keys.dtyp = ["x"]', "gpu = [", 'gpu = "auto"'],
-)
+    [
+        'gpu = "titanic"', "gpuu = 1", "select = []", 'ignore = ["dtyp"]', 'keys.dtyp = ["x"]', "gpu = [",
+        'gpu = "auto"', 'select = ["dtype"]\nignore = ["dtype"]', 'select = ["remove-padding"]\nsafe-only = true',
+    ],
+)  # fmt: skip
 def test_the_first_look_passes_over_no_wrong_configuration(text: str, done: Path) -> None:
     write(done, {".verl-patch.toml": text})
     assert not nothing_to_say(["README.md"])

@@ -12,14 +12,14 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 
 import click
 
 from verl_legacy_patch import __version__
 from verl_legacy_patch.commands import Refused
-from verl_legacy_patch.commands.output import say, wants_colour
+from verl_legacy_patch.commands.output import drop_output, say, wants_colour
 
 NAME = "verl-patch"
 COMPLETION = "_VERL_PATCH_COMPLETE"
@@ -126,7 +126,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say([f"Error: {error}"])
         return error.code
     except BrokenPipeError:
-        _drop_output()  # the reader of our output (head, a pager) has gone: not our error
+        drop_output()  # the reader of our output (head, a pager) has gone: not our error
         return 0
     except ImportError as error:
         say(
@@ -136,7 +136,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
         say([f"Error: {what}{error.strerror or error}"])
-        _drop_output()
+        drop_output()
         return 3
 
 
@@ -159,14 +159,6 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
-
-
-def _drop_output() -> None:
-    """Let what is still in the buffer go nowhere, so that nothing fails when Python ends."""
-    with suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
 
 
 @contextmanager

@@ -42,6 +42,12 @@ def _nothing_in(files: SelectedFiles) -> bool:
     named = {*(config.select or ()), *config.ignore, *config.keys}
     if config.select == () or config.gpu == "auto" or not codemods.keys() >= named:
         return False
+    chosen = codemods.keys() if config.select is None else config.select
+    if not any(
+        name in chosen and name not in config.ignore and not (config.safe_only and codemod.grade == "review")
+        for name, codemod in codemods.items()
+    ):
+        return False
     make_target(config.gpu, config.dtype, config.attn)  # an error if there is no such GPU
     words = {WORD}
     for name, names in config.keys.items():

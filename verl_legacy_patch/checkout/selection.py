@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -53,11 +54,23 @@ def select(paths: Sequence[Path]) -> dict[Path, list[str]]:
     """
     found: dict[Path, list[str]] = {}
     for path in paths:
-        if not os.path.lexists(path):
-            raise CheckoutError(f"{show(str(path))} does not exist")
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            raise CheckoutError(f"{show(str(path))} does not exist") from None
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            raise CheckoutError(f"{show(str(path))} is no regular file: give files and folders of a checkout")
+        if stat.S_ISDIR(mode):
+            refuse_bare(path)
         root, name = locate(path)
         found.setdefault(root, []).extend(files_in(root, name) if _is_folder(path) else [name])
     return found
+
+
+def refuse_bare(folder: Path) -> None:
+    """Refuse the inside of a repository, where no file is that could be looked at: nothing found is no answer."""
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+        raise CheckoutError(f"{show(str(folder))} is a bare repository or a .git folder: give a folder with its files")
 
 
 def files_in(root: Path, folder: str = "") -> list[str]:

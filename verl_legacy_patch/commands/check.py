@@ -83,11 +83,12 @@ def command(
 
 def _checkouts(paths: tuple[Path, ...]) -> list[SelectedFiles]:
     """Return each checkout that holds some of the paths, restricted to those."""
-    from verl_legacy_patch.checkout.selection import SelectedFiles, files_in, root_of, select
+    from verl_legacy_patch.checkout.selection import SelectedFiles, files_in, refuse_bare, root_of, select
 
     if paths:
         return [SelectedFiles(root, names) for root, names in select(paths).items()]
     root = root_of(Path.cwd())
+    refuse_bare(root)
     whole = SelectedFiles(root, files_in(root))
     whole.recognise()
     return [whole]
@@ -97,7 +98,7 @@ def _check(checkout: SelectedFiles, run: Run, output: str, report: Path | None, 
     """Check one checkout and return whether a site is left, or was until now."""
     from contextlib import nullcontext
 
-    from verl_legacy_patch.commands.output import say
+    from verl_legacy_patch.commands.output import drop_output, say
     from verl_legacy_patch.plan import make_plan
 
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
@@ -109,7 +110,10 @@ def _check(checkout: SelectedFiles, run: Run, output: str, report: Path | None, 
         writing = reported(report, plan, checkout, notes)
     with writing:
         if plan.sites or notes or output in ("json", "sarif"):
-            _print(plan, checkout, notes, output)
+            try:
+                _print(plan, checkout, notes, output)
+            except BrokenPipeError:  # head has seen enough: what is written and the exit code stay the same
+                drop_output()
         say(f"Error: {problem}" for problem in plan.problems)
         if plan.problems:
             raise Refused(f"{len(plan.problems)} of the files could not be checked; nothing is written", 4)

@@ -52,16 +52,20 @@ def command(
     if script is not None and checkout is None:
         raise click.UsageError("--script needs the CHECKOUT that the script runs with")
     named = _named(gpu)
+    from verl_legacy_patch.commands.output import drop_output
     from verl_legacy_patch.doctor.environment import look, usual_python
 
     names = show.Names(str(checkout or "~/verl"), python or usual_python(os.environ))
     environment = look(names.python)
     case, findings = _examine(environment, checkout, named, script)
-    if output == "json":
-        _emit(show.diagnosis(environment, case, names, findings, spoken))
-    else:
-        _print(show.environment(environment, case, names, spoken))
-        _print(show.findings(findings, names, spoken))
+    try:
+        if output == "json":
+            _emit(show.diagnosis(environment, case, names, findings, spoken))
+        else:
+            _print(show.environment(environment, case, names, spoken))
+            _print(show.findings(findings, names, spoken))
+    except BrokenPipeError:  # head has seen enough: the exit code stays the same
+        drop_output()
     return 1 if any(finding.level == "fails" for finding in findings) else 0
 
 

@@ -162,11 +162,15 @@ def _codemods(config: Config, file: Path | None) -> list[Codemod]:
     for names in (config.select or (), config.ignore, config.keys):
         _known(names, known, file)
     chosen = known if config.select is None else config.select
-    return [
+    left = [
         codemod.with_keys(config.keys[name]) if name in config.keys else codemod
         for name, codemod in known.items()
         if name in chosen and name not in config.ignore and not (config.safe_only and codemod.grade == "review")
     ]
+    if not left:  # "nothing found" would be said for ever
+        where = f" (see also {file})" if file else ""
+        raise click.UsageError(f"no codemod is left to run: select, ignore and safe-only leave all of them out{where}")
+    return left
 
 
 def _split(text: str) -> tuple[str, ...]:

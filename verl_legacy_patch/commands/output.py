@@ -42,6 +42,14 @@ def emit(parts: Iterable[bytes]) -> None:
         raise
 
 
+def drop_output() -> None:
+    """Let what is still in the buffer of stdout go nowhere, so that nothing fails when Python ends."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
 def emit_json(data: object) -> None:
     """Write one line of JSON to stdout: in ASCII, so that no locale and no undecodable path can spoil it."""
     import json
