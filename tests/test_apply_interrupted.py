@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from minis import BRANCH, Verl, everything, make_mini, without_traces
+from minis import ADDED, BRANCH, Verl, everything, make_mini, without_traces
 from repos import commit, git, leftovers
 
 from verl_legacy_patch.cli import run
@@ -188,13 +188,18 @@ def test_killed_in_the_middle_of_a_switch(many: Path, verl: Verl, tmp_path: Path
     os.killpg(child, signal.SIGKILL)
     assert end(child) == -9
     assert git(many, "--no-optional-locks", "status", "--porcelain", "--untracked-files=no") != ""
-    verl("apply", many).refused(3, "a verl-patch was killed while it switched", "reset --hard")
-    (many / ".git/index.lock").unlink()
     git(many, "config", "filter.slow.smudge", "cat")
-    git(many, "reset", "-q", "--hard")
-    git(many, "clean", "-qfd")  # new files, which git has no record of yet
-    git(many, "branch", "-D", BRANCH)
-    verl("apply", many).done()
+    new = many / ADDED[0]
+    new.write_text(git(many, "show", f"{BRANCH}:{ADDED[0]}") + "\n")  # git has no record of it yet
+    own = many / "verl/utils/own.py"
+    own.write_text("mine\n")
+    ran = verl("apply", many)
+    ran.refused(3, "a verl-patch was killed while it switched", "reset --hard")
+    subprocess.run(ran.err.split(": ")[2].split(" brings")[0], shell=True, check=True, capture_output=True)
+    verl("apply", many).refused(3, "holds exactly this patch", f"git switch {BRANCH}")
+    assert not new.exists() and own.exists()
+    own.unlink()
+    git(many, "switch", "-q", BRANCH)
     assert leftovers(many / ".git") == [] and git(many, "status", "--porcelain") == ""
 
 

@@ -58,18 +58,22 @@ def preflight(
 
 
 def refuse_dirty(checkout: GitCheckout, instead: str = ", or use --no-switch to leave the work tree alone") -> None:
-    """Refuse a work tree with uncommitted changes in tracked files; ``instead`` is what else could be done."""
-    if dirty := checkout.dirty():
-        from verl_legacy_patch.branch.backup import alone, stale
+    """Refuse a work tree with uncommitted changes in tracked files; ``instead`` is what else could be done.
 
-        where = show(str(checkout.root))
+    A clean one is freed from what a killed run has left.
+    """
+    from verl_legacy_patch.branch.backup import alone, stale
+    from verl_legacy_patch.branch.killed import clear, way_out
+
+    dirty = checkout.dirty()
+    if stale(checkout.git_dir):
         with alone(checkout.git_dir):  # another run may be in the middle of a switch
-            killed = stale(checkout.git_dir)
-        if killed:
-            raise GitError(
-                f"a verl-patch was killed while it switched {where} to a branch: git -C {where} reset --hard brings "
-                "the files of the commit back (look first with git status, if you have changed any since)"
-            )
+            if stale(checkout.git_dir):
+                if dirty:
+                    raise GitError(way_out(checkout))
+                clear(checkout)
+    if dirty:
+        where = show(str(checkout.root))
         some = ", ".join(show(path) for path in dirty[:3]) + (", ..." if len(dirty) > 3 else "")
         files = "1 tracked file has" if len(dirty) == 1 else f"{len(dirty)} tracked files have"
         raise GitError(f"{files} uncommitted changes in {where} ({some}): commit or stash them{instead}")

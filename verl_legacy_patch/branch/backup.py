@@ -28,7 +28,7 @@ class Backup:
     A file is kept as a hard link where that is possible: free, and going back restores the very same file
     with its times, so that git sees no change. This works because git and we replace files, never write
     into them. After a SIGKILL or a power cut the folder is still there: it holds the originals by number, and
-    ``paths`` says which file each was.
+    ``paths`` says which file each was, and which paths were free.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -42,6 +42,7 @@ class Backup:
         """Remember what is at ``path`` now: a file, a symlink, or nothing."""
         if not os.path.lexists(path):
             self._absent.append(path)
+            self._note(b"new", path)
             folder = os.path.dirname(path)  # noqa: PTH120 (bytes)
             while not os.path.lexists(folder):
                 self._new_folders.append(folder)
@@ -53,8 +54,11 @@ class Backup:
             except (OSError, NotImplementedError):
                 shutil.copy2(path, keep, follow_symlinks=False)
             self._kept.append((path, keep))
-            with open(self._folder + b"/paths", "ab") as names:  # noqa: PTH123 (bytes)
-                names.write(b"%d %s\n" % (len(self._kept) - 1, path))
+            self._note(b"%d" % (len(self._kept) - 1), path)
+
+    def _note(self, word: bytes, path: bytes) -> None:
+        with open(self._folder + b"/paths", "ab") as names:  # noqa: PTH123 (bytes)
+            names.write(b"%s %s\n" % (word, path))
 
     def restore(self, only: Collection[bytes] | None = None) -> None:
         """Put everything (or ``only`` these paths) back as it was when it was saved."""
@@ -84,6 +88,15 @@ class Backup:
 def stale(parent: Path) -> list[Path]:
     """Return the backups of runs that were killed. To be asked under the lock: there is no other run then."""
     return sorted(parent.glob(PREFIX + "*"))
+
+
+def new_paths(backup: Path) -> list[bytes]:
+    """Return the paths that were free when a run began that was killed."""
+    try:
+        rows = (backup / "paths").read_bytes().split(b"\n")
+    except OSError:
+        return []
+    return [row.removeprefix(b"new ") for row in rows if row.startswith(b"new ")]
 
 
 @contextmanager

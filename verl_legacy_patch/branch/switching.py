@@ -7,7 +7,6 @@ git has then removed files and keeps the old index. So what differs is backed up
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -25,7 +24,8 @@ from verl_legacy_patch.branch import (
     refuse_unfinished,
     remove_branch,
 )
-from verl_legacy_patch.branch.backup import Backup, Interrupts, alone, blocked_signals, held_signals, stale
+from verl_legacy_patch.branch.backup import Backup, Interrupts, alone, blocked_signals, held_signals
+from verl_legacy_patch.branch.killed import clear
 from verl_legacy_patch.checkout import gitio
 from verl_legacy_patch.checkout.gitio import GitError, one_line, show
 from verl_legacy_patch.checkout.revision import GitCheckout
@@ -49,8 +49,7 @@ def publish(checkout: GitCheckout, name: str, sha: str, *, switch_to: bool = Tru
     refuse_unfinished(checkout)
     with alone(checkout.git_dir), held_signals() as interrupts:
         if not checkout.dirty():
-            for left in stale(checkout.git_dir):  # what a killed run kept is all in the work tree
-                shutil.rmtree(left, ignore_errors=True)
+            clear(checkout)
         _switch(checkout, name, sha, interrupts)
 
 
