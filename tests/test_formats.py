@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -167,6 +169,28 @@ def test_no_room_for_the_report_means_that_nothing_is_written(mini: Path, tmp_pa
         verl("check", mini, "--fix", "--report", closed / "a.json").refused(3, "Permission denied")
         assert git(mini, "status", "--porcelain") == before == ""
         assert git(mini, "branch") == "* main"
+
+
+def test_errors_name_the_report_and_not_the_file_that_is_written_first(
+    mini: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = tmp_path / "none/a.json"
+    verl("check", mini, "--report", report).refused(3, f"Error: {report}: No such file")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fchmod", full)
+    verl("check", mini, "--report", tmp_path / "a.json").refused(3, f"Error: {tmp_path}/a.json: No space left")
+    assert not list(tmp_path.glob("*a.json*")) and not list(tmp_path.glob(".verl-patch*"))
+
+
+def test_a_report_replaces_no_device_and_no_pipe(mini: Path, tmp_path: Path, verl: Verl) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "link.json").symlink_to("pipe.json")
+    for name in ("pipe.json", "link.json"):
+        verl("check", mini, "--fix", "--report", tmp_path / name).refused(3, name, "is no regular file")
+    assert (tmp_path / "pipe.json").is_fifo() and git(mini, "status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize("name", ["report", "report.csv", "x.json.bak"])

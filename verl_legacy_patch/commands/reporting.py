@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from verl_legacy_patch.checkout.gitio import show
+from verl_legacy_patch.commands import Refused
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
@@ -39,21 +43,35 @@ def reported(
     content = render(file.suffix.lower(), plan, info or about(checkout), notes)
     target = file.resolve()  # through a symlink, as any program would write
     try:
-        mode = target.stat().st_mode & 0o777
+        mode = target.stat().st_mode
+        if not stat.S_ISREG(mode):  # a device or a pipe must not be replaced by a file
+            raise Refused(f"{show(str(file))} is no regular file: give another name for the report", 3)
     except OSError:
         umask = os.umask(0)
         os.umask(umask)
         mode = 0o666 & ~umask
-    descriptor, stage = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    with _named(file):
+        descriptor, stage = tempfile.mkstemp(prefix=".verl-patch-report-", dir=target.parent)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with _named(file), os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
-            os.fchmod(descriptor, mode)
+            os.fchmod(descriptor, stat.S_IMODE(mode))
         yield
-        os.replace(stage, target)  # noqa: PTH105
+        with _named(file):
+            os.replace(stage, target)  # noqa: PTH105
     except BaseException:
         with suppress(OSError):
             os.unlink(stage)  # noqa: PTH108
+        raise
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Let an error name the report, and not the file that it is first written to."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = show(str(file))
         raise
 
 
