@@ -72,10 +72,17 @@ def test_no_git(config: Path, refused: Refused, tmp_path: Path, monkeypatch: pyt
     assert everything(repo) == before
 
 
-def test_bare_unborn_and_inside_git(mini: Path, refused: Refused, tmp_path: Path) -> None:
+def test_bare_unborn_and_inside_git(
+    mini: Path, refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     git(tmp_path, "clone", "-q", "--bare", str(mini), "bare")
     refused(tmp_path / "bare", 3, "is a bare repository")
     refused(mini / ".git", 3, "is inside a .git folder")
+    elsewhere = shutil.copytree(mini, tmp_path / "elsewhere")
+    shutil.move(elsewhere / ".git", tmp_path / "dot.git")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "dot.git"))
+    refused(elsewhere, 3, "is no git repository (GIT_DIR is not looked at")
+    monkeypatch.delenv("GIT_DIR")
     new = make_mini(tmp_path / "new", git_too=False)
     git(new, "init", "-q")
     refused(new, 3, "has no commit yet")
@@ -100,6 +107,9 @@ def test_broken_repository(mini: Path, verl: Verl) -> None:
     verl("apply", mini).refused(3, sha)
     loose.unlink()
     verl("apply", mini).refused(3, sha)
+    head = git(mini, "rev-parse", "HEAD")
+    (mini / ".git/objects" / head[:2] / head[2:]).unlink()
+    verl("apply", mini).refused(3, "HEAD", "git fsck")
 
 
 # --- states of the work tree and of history

@@ -234,6 +234,8 @@ def test_signing(repo: Path, tmp_path: Path) -> None:
     (tmp_path / "gpg").chmod(0o755)
     git(repo, "config", "gpg.program", str(tmp_path / "gpg"))
     assert "gpgsig a-signature" in git(repo, "cat-file", "commit", apply(repo))
+    git(repo, "config", "commit.gpgsign", "banana")  # git commits nothing either
+    assert "banana" in refusal(lambda: commit_tree(opened(repo), [], "x"))
 
 
 def test_hooks_of_the_user(repo: Path, tmp_path: Path) -> None:

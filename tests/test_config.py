@@ -80,6 +80,7 @@ def test_errors_of_upstreams_own_file_are_not_ours(tmp_path: Path) -> None:
         (b'gpu = "\xff"', "not TOML in UTF-8"),
         ('gpu = "p40"'.encode("utf-16"), "not TOML in UTF-8"),
         ("x = " + "[" * 5000 + "]" * 5000, "not TOML"),
+        ("gpu = " + "9" * 5000, "not TOML"),
     ],
 )
 def test_wrong_files_are_one_line_that_names_file_and_key(text: str | bytes, words: str, tmp_path: Path) -> None:

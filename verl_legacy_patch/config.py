@@ -171,7 +171,7 @@ def _tables(content: bytes, path: Path) -> dict[str, Any]:
         import tomli as tomllib
     try:
         return tomllib.loads(content.decode("utf-8-sig"))  # editors on Windows put a mark in front
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # all of its errors, those of the encoding and of a number too long
         raise ConfigError(f"{path}: not TOML in UTF-8: {error}") from None
 
 

@@ -120,7 +120,10 @@ def as_file(folder: Path, content: bytes) -> Iterator[BinaryIO]:
 def write_commit(repo: Repo, tree: str, parent: str, message: BinaryIO) -> str:
     """Write a commit to the object database, signed if the user wishes so, and return its name."""
     # Plain commit-tree does not look at commit.gpgsign.
-    signs = attempt(repo, "config", "--type=bool", "--get", "commit.gpgsign")[1].strip() == b"true"
+    code, out, err = attempt(repo, "config", "--type=bool", "--get", "commit.gpgsign")
+    if code not in (0, 1):  # 1: nothing is said
+        raise GitError(f"git config commit.gpgsign cannot be read: {one_line(err)}")
+    signs = out.strip() == b"true"
     options = ["-S"] if signs else []
     # A guessed name such as root@localhost is no author.
     config = ("user.useConfigOnly=true", "i18n.commitEncoding=UTF-8")

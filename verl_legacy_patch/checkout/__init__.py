@@ -138,7 +138,8 @@ def _head(folder: Path) -> bytes:
 def _no_revision(folder: Path, err: str, code: int) -> CheckoutError:
     if "ambiguous argument 'HEAD" in err or "bad revision 'HEAD" in err:
         target = gitio.run(["symbolic-ref", "-q", "HEAD"], folder)[1].decode("utf-8", "replace").strip()
-        exists = bool(target) and gitio.run(["show-ref", "--verify", "-q", target], folder)[0] == 0
+        # show-ref would say no, too, when the commit is missing: an alternate that has gone, a broken disk
+        exists = bool(target) and gitio.run(["rev-parse", "--verify", "-q", target], folder)[0] == 0
         if target and not exists:
             return CheckoutError(f"{show(str(folder))} has no commit yet: commit first, or give --base")
         return CheckoutError(f"HEAD of {show(str(folder))} cannot be read: see git fsck")

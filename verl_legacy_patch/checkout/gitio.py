@@ -73,6 +73,13 @@ class GitMissing(CheckoutError):
     """There is no ``git`` to run."""
 
 
+def elsewhere() -> str:
+    """Return what to say, where no repository is found, to somebody who tells git by a variable where it is."""
+    if "GIT_DIR" not in os.environ:
+        return ""
+    return " (GIT_DIR is not looked at: the repository has to be found from the folder)"
+
+
 def environment() -> dict[str, str]:
     """Return the environment for reading: this repository only, no locks, untranslated messages."""
     env = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}

@@ -43,13 +43,12 @@ def destination(
         in_place: files on disk are written instead.
     """
     from verl_legacy_patch.checkout import GitCheckout
+    from verl_legacy_patch.checkout.gitio import elsewhere, show
 
     if not isinstance(checkout, GitCheckout):
         if not in_place:
-            raise Refused(
-                f"{checkout.root} is no git repository: use --in-place to rewrite its files, or --dry-run to look",
-                3,
-            )
+            where = f"{show(str(checkout.root))} is no git repository{elsewhere()}"
+            raise Refused(f"{where}: use --in-place to rewrite its files, or --dry-run to look", 3)
         return Destination("", switch=False)
     from verl_legacy_patch.branch import current_branch, preflight, refuse_dirty, refuse_unfinished
     from verl_legacy_patch.branch.history import find_patch_commits
