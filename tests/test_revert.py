@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from forks import LEFT, RIGHT
-from minis import BRANCH, PROJECT, TREE, Verl
+from minis import BRANCH, PROJECT, TREE, Verl, new_process
 from repos import as_nobody, commit, git, leftovers, state, write
 
 from verl_legacy_patch.branch import switching
@@ -175,6 +175,37 @@ def test_a_message_that_only_quotes_trailers_is_no_patch(mini: Path, verl: Verl)
     assert stands(mini) == []
 
 
+def test_home_branch_checked_out_in_another_work_tree(patched: Path, tmp_path: Path, verl: Verl) -> None:
+    """git lets no branch be checked out twice: where there is no way back, a commit undoes the patch."""
+    git(patched, "worktree", "add", "-q", str(tmp_path / "other"), "main")
+    before = state(tmp_path / "other")[0]
+    verl("revert", patched).done("Reverted by commit")
+    same_as_before(patched)
+    assert stands(patched) == [] and state(tmp_path / "other")[0] == before
+    git(patched, "reset", "-q", "--hard", "HEAD^")
+    git(patched, "switch", "-q", "--detach")
+    git(tmp_path / "other", "switch", "-q", BRANCH)  # the other way round: the patch in a linked work tree
+    git(patched, "switch", "-q", "main")
+    verl("revert", tmp_path / "other").done("Reverted by commit")
+    same_as_before(tmp_path / "other")
+    assert git(patched, "rev-parse", "HEAD") == git(patched, "rev-parse", f"{BRANCH}~2")
+
+
+def test_home_branch_of_a_linked_work_tree_is_switched_to(patched: Path, tmp_path: Path, verl: Verl) -> None:
+    git(patched, "switch", "-q", "-c", "own", "main")
+    git(patched, "worktree", "add", "-q", str(tmp_path / "other"), BRANCH)
+    verl("revert", tmp_path / "other").done("Switched to branch main")
+    assert git(tmp_path / "other", "symbolic-ref", "--short", "HEAD") == "main"
+
+
+def test_done_is_done_when_nobody_can_be_told(patched: Path) -> None:
+    if not Path("/dev/full").is_char_device():
+        pytest.skip("no /dev/full here")
+    with Path("/dev/full").open("wb") as full:
+        assert new_process("revert", patched, stderr=full, stdout=full, capture_output=False).returncode == 0
+    assert git(patched, "symbolic-ref", "--short", "HEAD") == "main"
+
+
 # --- what stops it
 
 
@@ -194,6 +225,16 @@ def test_conflict_changes_nothing_and_says_the_way_out(patched: Path, verl: Verl
     git(patched, "-c", "core.editor=true", "revert", "--continue")
     assert stands(patched) == []
     same_as_before(patched)
+
+
+@pytest.mark.parametrize("how", ["rm", "mv"])
+def test_file_that_later_commits_removed_or_renamed(how: str, patched: Path, verl: Verl) -> None:
+    git(patched, how, "verl/workers/actor.py", *(["verl/workers/act.py"] if how == "mv" else []))
+    commit(patched)
+    before = state(patched)
+    sha = stands(patched)[0][:10]
+    verl("revert", patched).refused(3, "removed or renamed verl/workers/actor.py", "nothing is", f"git revert {sha}")
+    assert state(patched) == before and leftovers(patched / ".git") == []
 
 
 def test_dirty_or_unfinished_is_refused(patched: Path, verl: Verl) -> None:

@@ -40,7 +40,8 @@ def undo(checkout: GitCheckout) -> Undone:
     """Undo the patch of the branch that is checked out.
 
     When nothing came after the patch, that is a switch back to the branch that it was made from (the patch
-    branch stays, for ``git branch -D``). Otherwise one commit reverts the patch commits.
+    branch stays, for ``git branch -D``). Otherwise, and when that branch is checked out in another work tree, one
+    commit reverts the patch commits.
 
     Raises:
         GitError: there is no patch, the tree is not clean, or reverting conflicts. Nothing has changed.
@@ -60,9 +61,15 @@ def undo(checkout: GitCheckout) -> Undone:
 
 
 def _home(checkout: GitCheckout, commits: Sequence[PatchCommit]) -> str | None:
-    """Return the branch to switch back to, when the patch is all that the current branch adds to it."""
+    """Return the branch to switch back to, when the patch is all that the current branch adds to it.
+
+    git lets no branch be checked out twice: one that another work tree holds is no way back.
+    """
     name = commits[-1].trailers.get("Verl-Patch-From")  # what came later was added on the branch of the patch
     if not name or name == current_branch(checkout):
+        return None
+    elsewhere = ["for-each-ref", "--format=%(worktreepath)", f"refs/heads/{name}"]
+    if gitio.read(elsewhere, checkout.root).strip():
         return None
     own = ["rev-list", "--max-count", str(len(commits) + 1), "HEAD", f"^refs/heads/{name}", "--"]
     code, out, _ = gitio.run(own, checkout.root)
@@ -109,8 +116,10 @@ def _conflict(repo: Repo, err: str, commits: Sequence[PatchCommit]) -> str:
     unmerged = call(repo, "ls-files", "-u", "-z", config=PLAIN_INDEX).split(b"\0")[:-1]
     paths = sorted({os.fsdecode(entry.partition(b"\t")[2]) for entry in unmerged})
     paths = paths or sorted(set(re.findall(r"^error: (.*): patch does not apply$", err, re.MULTILINE)))
+    by_hand = f"nothing is changed. By hand: git revert {' '.join(commit.sha[:10] for commit in commits)}"
+    gone = sorted(set(re.findall(r"^error: (.*): does not exist in index$", err, re.MULTILINE)))
+    if gone and not paths:
+        some = f"{', '.join(map(show, gone[:3]))}{', …' if len(gone) > 3 else ''}"
+        return f"later commits removed or renamed {some}, which the patch has changed; {by_hand}"
     where = f"conflicts in {', '.join(map(show, paths[:3]))}{', …' if len(paths) > 3 else ''}"
-    return (
-        f"later commits changed the same lines, {where if paths else one_line(err)}; nothing is changed. "
-        f"By hand: git revert {' '.join(commit.sha[:10] for commit in commits)}"
-    )
+    return f"later commits changed the same lines, {where if paths else one_line(err)}; {by_hand}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.output import say
 
 
 @click.command("revert")
@@ -18,11 +20,13 @@ def command(checkout: Path) -> None:
     commit reverts it. The patch is found by the trailers of its commits, whatever its branch is called.
     """
     from verl_legacy_patch.checkout import CheckoutError, GitCheckout, open_checkout
+    from verl_legacy_patch.checkout.gitio import elsewhere, show
 
     try:
         opened = open_checkout(checkout)
         if not isinstance(opened, GitCheckout):
-            raise Refused(f"{opened.root} is no git repository: there is no commit to go back to", 3)
+            where = f"{show(str(opened.root))} is no git repository{elsewhere()}"
+            raise Refused(f"{where}: there is no commit to go back to", 3)
         from verl_legacy_patch.branch import current_branch
         from verl_legacy_patch.branch.undo import undo
 
@@ -30,11 +34,12 @@ def command(checkout: Path) -> None:
         undone = undo(opened)
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
-    for commit in undone.commits:
-        click.echo(f"Undone: {commit.sha[:10]} {commit.subject}", err=True)
-    if undone.branch is not None:
-        click.echo(f"Switched to branch {undone.branch}.", err=True)
-        if before is not None:
-            click.echo(f"The patch is still on branch {before}; delete it with: git branch -D {before}", err=True)
+    lines = [f"Undone: {commit.sha[:10]} {show(commit.subject)}" for commit in undone.commits]
+    if undone.branch is None:
+        lines.append(f"Reverted by commit {(undone.sha or '')[:10]}.")
     else:
-        click.echo(f"Reverted by commit {(undone.sha or '')[:10]}.", err=True)
+        lines.append(f"Switched to branch {show(undone.branch)}.")
+        if before is not None:
+            delete = f"git branch -D {shlex.quote(before)}"
+            lines.append(f"The patch is still on branch {show(before)}; delete it with: {show(delete)}")
+    say(lines)  # it is done, whether somebody reads that or not
