@@ -13,15 +13,18 @@ import re
 import sys
 import tempfile
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]  # the latter is missing under PYTHONSAFEPATH
 
 from chromium import Chromium, find  # noqa: E402
-from png import small  # noqa: E402
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 DOCS = ROOT / "docs"
 #: What the page was when the pictures were taken.
@@ -108,8 +111,15 @@ def take(text: str, browser: str) -> None:
                 chromium.run(picture.script)
                 chromium.run("new Promise((done) => setTimeout(done, 300))")
                 target = DOCS / f"{picture.name}-{scheme}.png"
-                target.write_bytes(small(chromium.picture()))
+                small(chromium.picture()).save(target, optimize=True)
                 print(f"{target.relative_to(ROOT)}: {target.stat().st_size // 1024} KiB")
+
+
+def small(png: bytes) -> Image.Image:
+    """Return a picture with a palette instead of true colours, which a page has few of."""
+    from PIL import Image
+
+    return Image.open(BytesIO(png)).convert("RGB").quantize(128, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":
