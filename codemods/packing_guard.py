@@ -59,7 +59,7 @@ class PackingGuard(Codemod):
         if body is not None and "check_packing(" in body.text:
             yield Edit(span, self.name, "keep", None, "calls the check already", self.grade)
         elif body is not None and (call := _call(node, target)):
-            code = "".join(f"{line}{body.newline}{body.indent}" for line in (GUARD, call))
+            code = f"{GUARD}{body.newline}{body.newline}{body.indent}{call}{body.newline}{body.indent}"
             where = Span(body.first, body.first)
             yield Edit(where, self.name, "rewrite", code, "refuses packing that would leak", self.grade)
         else:
