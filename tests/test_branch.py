@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from repos import FILES, HITS, as_nobody, commit, git, isolate, leftovers, make, python, state, write
+from repos import FILES, HITS, as_nobody, commit, git, isolate, leftovers, make, python, state, which, write
 
 from verl_legacy_patch.branch import (
     Change,
@@ -236,6 +236,21 @@ def test_signing(repo: Path, tmp_path: Path) -> None:
     assert "gpgsig a-signature" in git(repo, "cat-file", "commit", apply(repo))
     git(repo, "config", "commit.gpgsign", "banana")  # git commits nothing either
     assert "banana" in refusal(lambda: commit_tree(opened(repo), [], "x"))
+
+
+@pytest.mark.parametrize("command", ["read-tree", "commit-tree", "switch"])
+def test_a_git_that_is_killed_is_named_so(
+    command: str, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the system, when memory is short or a file grows too big: it says nothing itself."""
+    checkout, before = opened(repo), state(repo)
+    kill = f'case " $* " in *" {command} "*) kill -KILL $$;; esac'
+    write(tmp_path, {"bin/git": f'#!/bin/sh\n{kill}\nexec {which("git")} "$@"\n'})
+    (tmp_path / "bin/git").chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
+        message = refusal(lambda: publish(checkout, NAME, commit_tree(checkout, CHANGES, "x")))
+    assert "killed by signal 9" in message and state(repo) == before and leftovers(repo / ".git") == []
 
 
 def test_hooks_of_the_user(repo: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from verl_legacy_patch.branch.inplace import Change
 from verl_legacy_patch.branch.repo import attempt, call, opened
-from verl_legacy_patch.checkout.gitio import GitError, one_line, show, to_bytes
+from verl_legacy_patch.checkout.gitio import GitError, one_line, show, to_bytes, why
 from verl_legacy_patch.checkout.revision import GitCheckout
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def write_commit(repo: Repo, tree: str, parent: str, message: BinaryIO) -> str:
             "git config commit.gpgsign false"
         )
     if code:
-        raise GitError(f"git commit-tree failed in {show(str(repo.working_dir))}: {one_line(err)}")
+        raise GitError(f"git commit-tree failed in {show(str(repo.working_dir))}: {why(code, err)}")
     return out.decode().strip()
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 from verl_legacy_patch.checkout import gitio
-from verl_legacy_patch.checkout.gitio import FOREIGN_VARIABLES, GitError, one_line, show
+from verl_legacy_patch.checkout.gitio import FOREIGN_VARIABLES, GitError, show, why
 from verl_legacy_patch.checkout.revision import GitCheckout
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def call(repo: Repo, *arguments: str, config: Sequence[str] = (), stdin: BinaryI
     """
     code, out, err = attempt(repo, *arguments, config=config, stdin=stdin)
     if code:
-        raise GitError(f"git {arguments[0]} failed in {show(str(repo.working_dir))}: {one_line(err)}")
+        raise GitError(f"git {arguments[0]} failed in {show(str(repo.working_dir))}: {why(code, err)}")
     return out
 
 

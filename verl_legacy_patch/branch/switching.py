@@ -27,7 +27,7 @@ from verl_legacy_patch.branch import (
 from verl_legacy_patch.branch.backup import Backup, Interrupts, alone, blocked_signals, held_signals
 from verl_legacy_patch.branch.killed import clear
 from verl_legacy_patch.checkout import gitio
-from verl_legacy_patch.checkout.gitio import GitError, one_line, show
+from verl_legacy_patch.checkout.gitio import GitError, one_line, show, why
 from verl_legacy_patch.checkout.revision import GitCheckout
 
 __all__ = ["forward", "publish", "switch"]
@@ -165,7 +165,7 @@ def _move(checkout: GitCheckout, move: _Move, interrupts: Interrupts) -> None:
         # A failing post-checkout hook is the user's own matter: git has switched by then.
         if code and not move.arrived():
             interrupts.check()
-            raise _refused(move.name, one_line(err))
+            raise _refused(move.name, why(code, err))
         if "error:" in err:
             interrupts.check()  # Ctrl-C reaches filters too, and git goes on without one that has failed
         _check_written(checkout, move.name, differing, err)

@@ -170,6 +170,11 @@ def one_line(text: str) -> str:
     return show(lines[0]) if lines else "git gave no reason"
 
 
+def why(code: int, err: str) -> str:
+    """Return why git failed: what it said, or the signal that ended it, as that for a full memory or a file too big."""
+    return f"git was killed by signal {-code}" if code < 0 and not err.strip() else one_line(err)
+
+
 def show(path: str) -> str:
     """Return a path or message for people: on one line, without control or undecodable characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)
