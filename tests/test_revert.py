@@ -169,6 +169,20 @@ def test_undone_stays_undone_after_a_rebase(patched: Path, verl: Verl) -> None:
         assert len(stands(patched)) == 1, name
 
 
+def test_one_commit_of_several_stays_undone_after_a_rebase(mini: Path, verl: Verl) -> None:
+    """git quotes the subject of what it reverts: those of one patch's commits differ."""
+    verl("apply", mini, "--commit-per-codemod").done()
+    subjects = git(mini, "log", "--format=%s", "main..").split("\n")
+    assert len(subjects) == len(set(subjects)) == 4 and subjects[1].endswith(": flash-attn-import")
+    git(mini, "revert", "--no-edit", "HEAD^")
+    git(mini, "switch", "-q", "main")
+    write(mini, {"verl/up.py": RIGHT})
+    commit(mini)
+    git(mini, "switch", "-q", BRANCH)
+    git(mini, "rebase", "-q", "main")
+    assert stands(mini) == [git(mini, "rev-parse", f"HEAD~{back}") for back in (1, 3, 4)]
+
+
 def test_a_message_that_only_quotes_trailers_is_no_patch(mini: Path, verl: Verl) -> None:
     git(mini, "commit", "-q", "--allow-empty", "-m", "Talk\n\n    Verl-Patch-Version: 0.1.0\n\nabout it")
     git(mini, "commit", "-q", "--allow-empty", "-m", "Squash\n\nVerl-Patch-Version: 0.1.0\n\n* more")

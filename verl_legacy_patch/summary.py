@@ -51,10 +51,14 @@ def summary(plan: Plan, about: About) -> list[str]:
     return lines
 
 
-def commit_message(plan: Plan, about: About) -> str:
-    """Return the message of the patch commit: what, why, what to review, and the trailers that find it again."""
+def commit_message(plan: Plan, about: About, codemod: str = "") -> str:
+    """Return the message of the patch commit: what, why, what to review, and the trailers that find it again.
+
+    ``codemod`` is the one that has a commit of its own; its name tells the subjects of a row of commits apart.
+    """
+    subject = SUBJECT.format(dtype=plan.target.dtype, attn=plan.target.attn)
     lines = [
-        SUBJECT.format(dtype=plan.target.dtype, attn=plan.target.attn),
+        f"{subject}: {codemod}" if codemod else subject,
         "",
         f"Rewritten by verl-patch {__version__} for compute capability {plan.target.capability}:",
         "",

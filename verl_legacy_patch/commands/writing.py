@@ -119,7 +119,8 @@ def _commit(plan: Plan, about: About, checkout: GitCheckout, per_codemod: bool) 
         return commit_tree(checkout, changes_of(plan), commit_message(plan, about))
     parent = checkout.base
     for part in _parts(plan):
-        parent = commit_tree(checkout, changes_of(part), commit_message(part, about), parent=parent)
+        message = commit_message(part, about, part.codemods[0].name)
+        parent = commit_tree(checkout, changes_of(part), message, parent=parent)
     assert parent is not None
     return parent
 
