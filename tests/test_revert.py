@@ -49,6 +49,15 @@ def test_switches_back_when_nothing_came_after(patched: Path, verl: Verl) -> Non
     verl("revert", patched).refused(3, "there is no patch to undo")
 
 
+def test_what_was_amended_to_the_patch_is_not_advised_away(patched: Path, verl: Verl) -> None:
+    write(patched, {"verl/mine.py": LEFT})
+    git(patched, "add", "verl/mine.py")
+    git(patched, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--amend", "--no-edit", "--date=@1")
+    ran = verl("revert", patched).done()
+    assert "git branch -D" not in ran.err and f"Branch {BRANCH} keeps the patch, which was amended since" in ran.err
+    assert git(patched, "show", f"{BRANCH}:verl/mine.py")
+
+
 def test_switches_back_after_several_patch_commits_and_when_home_has_moved(patched: Path, verl: Verl) -> None:
     git(patched, "switch", "-q", "main")
     write(patched, {"verl/new.py": LEFT})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from verl_legacy_patch.checkout import gitio
@@ -58,6 +58,13 @@ def standing(checkout: GitCheckout) -> list[PatchCommit]:
         elif TRAILERS[0] in commit.trailers:
             found.append(commit)
     return found
+
+
+def amended(checkout: GitCheckout, commits: Iterable[PatchCommit]) -> bool:
+    """Return whether a patch commit was made anew later, by ``git commit --amend`` for example: it may hold more."""
+    dates = ["log", "--no-walk", "--format=%at %ct", *(commit.sha for commit in commits), "--"]
+    rows = gitio.read(dates, checkout.root).split(b"\n")
+    return any(len(set(row.split())) > 1 for row in rows)
 
 
 _REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40,64})\b", re.MULTILINE)

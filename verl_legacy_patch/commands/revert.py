@@ -28,6 +28,7 @@ def command(checkout: Path) -> None:
             where = f"{show(str(opened.root))} is no git repository{elsewhere()}"
             raise Refused(f"{where}: there is no commit to go back to", 3)
         from verl_legacy_patch.branch import current_branch
+        from verl_legacy_patch.branch.history import amended
         from verl_legacy_patch.branch.undo import undo
 
         before = current_branch(opened)
@@ -39,7 +40,11 @@ def command(checkout: Path) -> None:
         lines.append(f"Reverted by commit {(undone.sha or '')[:10]}.")
     else:
         lines.append(f"Switched to branch {show(undone.branch)}.")
-        if before is not None:
+        if before is not None and amended(opened, undone.commits):
+            lines.append(
+                f"Branch {show(before)} keeps the patch, which was amended since: what you added to it is there."
+            )
+        elif before is not None:
             delete = f"git branch -D {shlex.quote(before)}"
             lines.append(f"The patch is still on branch {show(before)}; delete it with: {show(delete)}")
     say(lines)  # it is done, whether somebody reads that or not
