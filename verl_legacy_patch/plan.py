@@ -5,24 +5,19 @@ Mirrors of configuration files follow the files that they repeat; code that need
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from verl_legacy_patch import suppression
 from verl_legacy_patch.checkout import SOURCE_SUFFIXES, Candidate, Checkout
 from verl_legacy_patch.checkout.gitio import to_bytes
 from verl_legacy_patch.codemod import Codemod
-from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.languages import SUFFIXES, SourceError
-from verl_legacy_patch.rewrite import Rewritten, decide_settings, finish, rewrite, unread
+from verl_legacy_patch.rewrite import Rewritten, rewrite, unread
 from verl_legacy_patch.scope import EVERYTHING, Scope, is_mirror
-from verl_legacy_patch.setting import Edit, Setting, Site, Span
+from verl_legacy_patch.setting import Edit, Site, Span
 from verl_legacy_patch.target import Target
-
-if TYPE_CHECKING:
-    from verl_legacy_patch import mirror
 
 #: Called with (files done, files in all).
 Progress = Callable[[int, int], None]
@@ -187,100 +182,21 @@ def _attempt(
 def _mirrors(
     checkout: Checkout, mirrors: Sequence[tuple[str, bytes]], results: Sequence[Rewritten], plan: Plan
 ) -> Iterator[Rewritten]:
-    """Decide the files that repeat other files, by what was decided for those."""
+    """Decide the files that repeat other files."""
     if not mirrors:
         return
-    read = _Reader(checkout)
-    decided = _Decided(read, plan)
-    for result in results:
-        decided[result.path] = {edit.span: edit.replacement for edit in result.edits}
-    for path, content in mirrors:
-        try:
-            yield _mirror(path, content, read, decided, plan)
-        except SourceError as error:
+    from verl_legacy_patch.followers import follow_sources
+
+    def attempt(path: str, source: bytes) -> Rewritten | None:
+        outcome = _attempt(path, source, plan.codemods, plan.target, plan.within)
+        return outcome if isinstance(outcome, Rewritten) else None
+
+    for outcome in follow_sources(checkout, mirrors, results, plan, attempt):
+        if isinstance(outcome, Rewritten):
+            yield outcome
+        else:
+            path, error = outcome
             plan.problems.append(Problem(path, error.line, str(error)))
-
-
-def _mirror(
-    path: str, source: bytes, read: _Reader, decided: Mapping[str, Mapping[Span, str | None]], plan: Plan
-) -> Rewritten:
-    from verl_legacy_patch import mirror
-    from verl_legacy_patch.languages.yaml import settings
-
-    if plan.within.file_reason(path):
-        return rewrite(path, source, plan.codemods, plan.target, plan.within)
-    places = mirror.origins(path, source, read, read.find)
-
-    def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
-        hits = find_hits(text, [codemod for codemod in plan.codemods if codemod.reads("yaml")], only)
-        found = list(settings(text, sorted({span for spans in hits.values() for span in spans})))
-        if only is not None:  # the check of a result asks for the edited places: what follows a source stays
-            found = [each for each in found if any(each.span.start <= s.end and s.start <= each.span.end for s in only)]
-        follows: dict[Setting, mirror.Follow] = {}
-        if places is not None and only is None:
-            follows = {follow.setting: follow for follow in mirror.follow(found, places, decided)}
-        edits: list[Edit] = []
-        for setting in found:
-            for edit in decide_settings([setting], hits, plan.target):
-                edits.append(_followed(edit, follows.get(setting), setting))
-        return edits
-
-    return finish(path, source, decide, "yaml", plan.codemods)
-
-
-def _followed(edit: Edit, follow: mirror.Follow | None, setting: Setting) -> Edit:
-    """Return what becomes of a setting of a mirror: its source's decision, else its own."""
-    if follow is None or follow.action == "unknown":
-        return edit
-    if follow.action == "differs":
-        # the source was rewritten before (by a hook, say) and the mirror was not made anew
-        new = rf"(?<![\w.-]){re.escape(edit.replacement or '')}(?![\w.-])"  # perhaps in ${oc.select:key,new}
-        caught_up = edit.action == "rewrite" and re.search(new, follow.replacement or "", re.IGNORECASE)
-        return edit if caught_up else replace(edit, action="keep", replacement=None, reason=follow.reason)
-    replacement = follow.replacement if follow.action == "rewrite" else None
-    return Edit(edit.span, edit.codemod, follow.action, replacement, follow.reason, edit.grade)
-
-
-class _Decided(dict[str, Mapping[Span, "str | None"]]):
-    """What becomes of the sources of mirrors; one that was not among the candidates is decided when asked for."""
-
-    def __init__(self, read: _Reader, plan: Plan) -> None:
-        super().__init__()
-        self._read, self._plan = read, plan
-
-    def get(self, path: str, default: Any = None) -> Any:
-        """Return the decisions about a file, looking into it first when nobody has."""
-        if path not in self:
-            source = self._read(path)
-            outcome = None
-            if source is not None:
-                outcome = _attempt(path, source, self._plan.codemods, self._plan.target, self._plan.within)
-            edits = outcome.edits if isinstance(outcome, Rewritten) else ()
-            self[path] = {edit.span: edit.replacement for edit in edits}
-        return self[path]
-
-
-class _Reader:
-    """Reads configuration files: the first one asked for brings its whole folder, in one go."""
-
-    def __init__(self, checkout: Checkout) -> None:
-        self._checkout = checkout
-        self._known: dict[str, bytes | None] = {}
-
-    def __call__(self, path: str) -> bytes | None:
-        if path not in self._known:
-            self._load(path)
-        return self._known.setdefault(path, None)
-
-    def _load(self, path: str) -> None:
-        folder = path.rpartition("/")[0]
-        files = [each for each in self._checkout.list_folder(folder) if each.endswith((".yaml", ".yml"))]
-        for candidate, content in self._checkout.read(self._checkout.named(files)):
-            self._known[candidate.path] = content
-
-    def find(self, suffix: str) -> list[str]:
-        """Return the paths of the checkout that end with ``suffix``."""
-        return [path for path in self._checkout.list_folder("") if path.endswith(suffix)]
 
 
 def _settle(checkout: Checkout, plan: Plan) -> None:
