@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -107,10 +108,20 @@ def leftovers(git_dir: Path) -> list[Path]:
     return [path for path in git_dir.rglob("*") if path.suffix == ".lock" or "verl-patch-backup" in path.name]
 
 
+def interruptible() -> None:
+    """Let Ctrl-C count in a child process: a shell ignores it for what it starts in the background, tests included."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def python(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
     """Start a Python that finds the project, in a process group of its own (as a terminal would)."""
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    return subprocess.Popen([sys.executable, "-c", *arguments], env=env, start_new_session=True, **options)  # type: ignore[call-overload,no-any-return]
+    options = {
+        "env": {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        "start_new_session": True,
+        "preexec_fn": interruptible,
+        **options,
+    }
+    return subprocess.Popen([sys.executable, "-c", *arguments], **options)  # type: ignore[call-overload,no-any-return]
 
 
 @contextmanager

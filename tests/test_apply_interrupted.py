@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from minis import ADDED, BRANCH, Verl, everything, make_mini, without_traces
-from repos import commit, git, leftovers
+from repos import commit, git, leftovers, python
 
 from verl_legacy_patch.cli import run
 
@@ -342,3 +342,13 @@ def test_output_that_cannot_be_written(many: Path, tmp_path: Path) -> None:
     child = start("apply", many, out=Path("/dev/full"))
     assert end(child) == 0
     assert git(many, "symbolic-ref", "--short", "HEAD") == BRANCH
+
+
+def test_the_tests_can_interrupt_their_processes_also_in_the_background() -> None:
+    """A shell starts background jobs with SIGINT ignored, and what they start inherits that."""
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = python("import os, signal; os.kill(os.getpid(), signal.SIGINT)", stderr=subprocess.DEVNULL)
+        assert process.wait(10) == -signal.SIGINT
+    finally:
+        signal.signal(signal.SIGINT, former)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from forks import LEFT, RIGHT
-from minis import BRANCH, PROJECT, TREE, Verl, new_process
-from repos import as_nobody, commit, git, leftovers, state, write
+from minis import BRANCH, TREE, Verl, new_process
+from repos import as_nobody, commit, git, leftovers, python, state, write
 
 from verl_legacy_patch.branch import switching
 from verl_legacy_patch.branch.history import standing
@@ -352,9 +350,8 @@ def test_interrupted_while_the_branch_moves(command: str, number: int, when: str
     before = state(patched)
     moment = {"before": "pass", "after": "pass", when: f"os.kill(os.getpid(), {int(number)})"}
     code = INTERRUPTED.format(command=command, root=str(patched), **moment)
-    env = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
-    assert b"Traceback" not in done.stderr
+    with python(code, stderr=subprocess.PIPE) as process:
+        assert b"Traceback" not in process.communicate()[1]
     if state(patched) != before:  # it came too late: all is done
         assert git(patched, "status", "--porcelain") == ""
         assert git(patched, "rev-parse", "HEAD^") == before[3].split(f"refs/heads/{BRANCH} ")[1].split()[0]  # type: ignore[attr-defined]
