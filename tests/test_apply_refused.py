@@ -12,7 +12,7 @@ import pytest
 from minis import BRANCH, TREE, Verl, everything, make_mini, without_traces
 from repos import as_nobody, commit, git, leftovers, write
 
-from verl_legacy_patch.commands import writing
+from verl_legacy_patch.commands import apply, writing
 
 BROKEN = "import torch\n\n\ndef make(:\n    return torch.bfloat16\n"
 
@@ -320,6 +320,21 @@ def test_wrong_usage(mini: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) ->
         (["completion", "tcsh"], ("bash", "zsh", "fish")),
     ):
         verl(*arguments).refused(2, *words)
+
+
+def test_an_option_that_shows_writes_nothing(mini: Path, refused: Refused, verl: Verl) -> None:
+    """Every option whose help begins with the words below belongs to a dry run: alone it would apply the patch."""
+    for_looking = {
+        max(option.opts, key=len): () if getattr(option, "is_flag", False) else ("1",)
+        for option in apply.command.params
+        if (getattr(option, "help", "") or "").startswith("With --dry-run:")
+    }
+    assert set(for_looking) == {"--stat", "--summary", "--unified"}
+    for name, value in for_looking.items():
+        for more in ((), ("--in-place",), ("--no-switch", "--interactive"), ("--format", "json")):
+            refused(mini, 2, f"{name} shows a dry run: add --dry-run", options=(name, *value, *more))
+        verl("apply", mini, name, *value, "-n").done("nothing is written")
+    refused(mini, 2, "--unified shows a dry run", options=("-U3",))  # the default, but asked for
 
 
 def test_places_are_checked_again_before_writing_in_place(

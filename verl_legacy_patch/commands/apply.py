@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.options import (
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Seconds of work before there is a progress bar.
 BAR_AFTER = 1.0
+#: Options that say how a dry run looks.
+VIEWS = ("stat", "summary", "unified")
 
 
 @click.command("apply")
@@ -48,7 +51,9 @@ BAR_AFTER = 1.0
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Worker processes; more than 1 rarely helps.")
 @click.option("--stat", is_flag=True, help="With --dry-run: the places per file instead of the patch.")
 @click.option("--summary", is_flag=True, help="With --dry-run: the summary alone.")
-@click.option("-U", "--unified", type=click.IntRange(0), default=3, help="Lines around each change in the patch.")
+@click.option(
+    "-U", "--unified", type=click.IntRange(0), default=3, help="With --dry-run: lines around each change in the patch."
+)
 @report_option
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the patch.")
 def command(
@@ -86,6 +91,8 @@ def command(
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.report import About
 
+    if not dry_run:
+        _refuse_views()
     if in_place and (branch or base or no_switch or commit_per_codemod):
         raise click.UsageError(
             "--in-place writes files without git: it takes no --branch, --base, --no-switch or --commit-per-codemod"
@@ -120,6 +127,15 @@ def command(
         say(after)
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
+
+
+def _refuse_views() -> None:
+    """Refuse options that only say how a dry run looks: whoever gives one wants to look, and not to write."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name or ""
+        if name in VIEWS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} shows a dry run: add --dry-run")
 
 
 def _refuse(found: Sequence[Problem], keep_going: bool) -> None:
