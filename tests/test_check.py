@@ -33,7 +33,9 @@ def done(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verl: Ve
 
 def test_exit_codes_and_one_line_per_site(done: Path, verl: Verl) -> None:
     nothing = verl("check")
-    assert (nothing.code, nothing.out, nothing.err) == (0, b"", "")
+    assert (nothing.code, nothing.out, nothing.err) == (0, b"", "0 places left in 5 files\n")
+    named = verl("check", "README.md", "verl/workers/actor.py")
+    assert (named.code, named.out, named.err) == (0, b"", "")  # hooks have nothing to say mostly
     write(done, {"verl/a.py": LEFT})
     assert verl("check").code == 0  # git does not know it
     assert verl("check", "verl/a.py").code == 1  # unless it is asked about
@@ -64,10 +66,83 @@ def test_a_reader_that_has_gone_changes_nothing(format: str, done: Path) -> None
         assert (RIGHT in (done / "verl/a.py").read_text()) == bool(fix)
 
 
-def test_a_report_row_is_no_site(done: Path, verl: Verl) -> None:
-    write(done, {"run.sh": "python t.py actor_rollout_ref.rollout.name=sglang\n"})
+REPORTED = "python t.py actor_rollout_ref.rollout.name=sglang\n"
+
+
+def test_what_a_person_has_to_decide_is_counted_and_fails_when_that_is_asked_for(done: Path, verl: Verl) -> None:
+    write(done, {"run.sh": REPORTED, "verl/a.py": LEFT})
     ran = verl("check", "run.sh", "--format", "json")
-    assert ran.code == 0 and [site["action"] for site in ran.data["sites"]] == ["report"]
+    assert (ran.code, ran.err) == (0, "") and [site["action"] for site in ran.data["sites"]] == ["report"]
+    ran = verl("check", "run.sh")
+    decide = "0 places left in 1 file; 1 for a person to decide"
+    assert (ran.code, ran.out, ran.err) == (0, b"", f"{decide} (--strict lists them)\n")
+    ran = verl("check", "run.sh", "--strict")
+    assert (ran.code, ran.err) == (1, f"{decide}\n")
+    assert ran.out.startswith(b"run.sh:1:44 unsupported-backend sglang: ") and ran.out.count(b"\n") == 1
+    ran = verl("check", "run.sh", "verl/a.py")
+    assert ran.code == 1 and ran.err.startswith(
+        "1 place left in 1 file, and 1 for a person to decide (--strict lists them); rewrite on disk: "
+    )
+    ran = verl("check", "--fix", "run.sh", "verl/a.py")
+    assert ran.err == "rewrote verl/a.py\n1 place for a person to decide (--strict lists them)\n"
+    assert verl("check", "--fix", "--strict", "run.sh", "verl/a.py").code == 1
+    assert b"::warning file=run.sh" in verl("check", "run.sh", "--strict", "--format", "github").out
+    (result,) = verl("check", "run.sh", "--strict", "--format", "sarif").data["runs"][0]["results"]
+    assert result["level"] == "note"
+    assert verl("check", "--strict", "verl/workers/actor.py").code == 0
+    write(done, {"run.sh": REPORTED.rstrip() + "  # verl-patch: keep[unsupported-backend]\n"})
+    assert verl("check", "--strict", "run.sh").code == 0
+
+
+def test_json_has_what_stays_when_it_is_asked_for(done: Path, verl: Verl) -> None:
+    write(done, {"verl/a.py": LEFT + "if dtype == torch.bfloat16:\n    pass\n"})
+    ran, whole = (verl("check", "verl/a.py", "--format", "json", *more).data for more in ([], ["--kept"]))
+    assert [site["action"] for site in ran["sites"]] == ["rewrite"]
+    assert [site["action"] for site in whole["sites"]] == ["rewrite", "keep"]
+    assert ran["summary"] == whole["summary"] and ran["summary"]["keep"] == 1
+
+
+# --- new files
+
+
+@pytest.mark.parametrize("arguments", [["mine/"], ["mine"], ["."], ["mine", "mine/deep/b.py"], ["./mine/deep/.."]])
+def test_a_folder_means_its_new_files_too(arguments: list[str], done: Path, verl: Verl) -> None:
+    write(done, {"mine/a.py": LEFT, "mine/deep/b.py": LEFT, "mine/run.sh": "python t.py dtype=bf16\n"})
+    write(done, {"mine/ignored/c.py": LEFT, "mine/venv/d.py": LEFT, "mine/.verl-patch-x/e.py": LEFT})
+    write(done, {".gitignore": "ignored/\n"})
+    ran = verl("check", *arguments)
+    names = sorted({line.partition(":")[0] for line in ran.out.decode().splitlines()})
+    assert (ran.code, names) == (1, ["mine/a.py", "mine/deep/b.py", "mine/run.sh"])
+    assert verl("check", "--fix", *arguments).code == 1
+    assert (done / "mine/deep/b.py").read_text() == RIGHT and (done / "mine/ignored/c.py").read_text() == LEFT
+    assert verl("check", *arguments).code == 0
+
+
+def test_without_paths_there_is_a_word_about_new_files(done: Path, verl: Verl) -> None:
+    write(done, {"mine/a.py": LEFT, "notes.py": "A = 1\n", "tests/b.py": LEFT, "mine/c.md": "bfloat16\n"})
+    said = "not looked into, as git does not track it: mine/a.py; to do so: verl-patch check .\n"
+    ran = verl("check")
+    assert (ran.code, ran.out, ran.err) == (0, b"", f"0 places left in 5 files\n{said}")
+    write(done, {f"mine/{name}.py": LEFT for name in "xyz"})
+    assert "git does not track it: mine/a.py, mine/x.py and 2 more;" in verl("check").err
+    assert "track" not in verl("check", "--format", "sarif").err + verl("check", "verl").err
+
+
+def test_other_repositories_among_new_files_are_not_ours(done: Path, verl: Verl) -> None:
+    make_mini(done / "mine/other")
+    write(done, {"mine/a.py": LEFT})
+    assert verl("check", "mine").out.decode() == LINE.replace("verl/", "mine/")
+    assert "other" not in verl("check").err
+
+
+def test_a_folder_without_a_file_of_git_is_named(done: Path, verl: Verl) -> None:
+    write(done, {"out/a.py": LEFT, ".gitignore": "out/\n", "empty/.keep": ""})
+    (done / "empty/.keep").unlink()
+    for name in ("out", "empty"):
+        ran = verl("check", name)
+        assert ran.code == 0 and f"{name} holds no file that git tracks or could add" in ran.err
+    assert verl("check", "out/a.py").code == 1
+    assert "holds no file" not in verl("check", "verl", ".").err
 
 
 def test_only_what_is_given_is_read(done: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +221,7 @@ def test_ways_to_name_a_file(done: Path, verl: Verl, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GIT_WORK_TREE", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
     assert verl("check", done / "verl/a.py").out.decode() == "fork/" + LINE
-    assert verl("check", done).code == 0
+    assert verl("check", done).out.decode().startswith("fork/" + LINE)
 
 
 def test_links_are_not_followed(done: Path, verl: Verl, tmp_path: Path) -> None:
@@ -262,7 +337,6 @@ def test_interrupted_fix_leaves_the_files(number: int, done: Path, verl: Verl) -
     assert {path: entry for path, entry in everything(done).items() if ".verl-patch-" not in path} == before
     if number != signal.SIGKILL:
         assert everything(done) == before and leftovers(done / ".git") == []
-    assert verl("check", "--fix", "verl").code == 0  # they are not tracked
     assert verl("check", "--fix", "verl/a.py", "verl/b.py").code == 1
     assert (done / "verl/a.py").read_text() == RIGHT
 
@@ -345,7 +419,7 @@ def test_the_first_look_agrees_with_the_command(done: Path, verl: Verl) -> None:
         },
     )
     names = [*git(done, "ls-files").split("\n"), "verl/a.py", "verl/b.py", "verl/c.py"]
-    silent = {name for name in names if nothing_to_say(["--fix", name])}
+    silent = {name for name in names if nothing_to_say(["--fix", "--strict", name])}
     for name in names:
         ran = verl("check", name)
         if name in silent:

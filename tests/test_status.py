@@ -44,6 +44,15 @@ def test_new_places_and_undone(mini: Path, verl: Verl) -> None:
     assert said["patched"] == ["no"] and "10 places" in said["left"][0]
 
 
+def test_what_a_person_has_to_decide(mini: Path, verl: Verl) -> None:
+    write(mini, {"run.sh": "python t.py actor_rollout_ref.rollout.name=sglang\n"})
+    commit(mini)
+    assert verl("apply", mini).code == 0
+    said = rows(verl("status", mini).out)
+    assert said["left"] == ["nothing to rewrite"]
+    assert said["decide"] == ["1 place in 1 file, by a person: verl-patch check --strict lists them"]
+
+
 def test_configuration_and_changed_files_and_detached(mini: Path, verl: Verl) -> None:
     write(mini, {".verl-patch.toml": 'dtype = "float16"\n', "README.md": "x\n"})
     git(mini, "switch", "-q", "--detach")

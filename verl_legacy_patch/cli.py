@@ -27,7 +27,7 @@ COMPLETION = "_VERL_PATCH_COMPLETE"
 #: Exit codes, as the documentation shows them.
 EXIT_CODES = {
     0: "done, or nothing to do",
-    1: "`check` found sites, or `doctor` something that will fail",
+    1: "`check` found something left, or `doctor` something that will fail",
     2: "wrong usage",
     3: "git or the checkout refused",
     4: "a source could not be parsed, or a rewrite failed its own check; nothing is written",
@@ -37,7 +37,7 @@ EXIT_CODES = {
 #: Command -> its one-line help. Kept here so that --help loads no command.
 COMMANDS = {
     "apply": "Rewrite a verl checkout on a new git branch, or show what would change.",
-    "check": "Print the sites that are left, and exit with 1 when there is one.",
+    "check": "Print the places that are left, and exit with 1 when there is one.",
     "codemods": "List the codemods: what each does, and when.",
     "completion": "Print the shell completion script.",
     "demo": "Run the whole job on a built-in miniature verl checkout.",

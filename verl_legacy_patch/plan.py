@@ -67,6 +67,10 @@ class Plan:
         """Return the sites that change."""
         return [site for site in self.sites if site.action == "rewrite"]
 
+    def reported(self) -> list[Site]:
+        """Return the sites that a person has to decide."""
+        return [site for site in self.sites if site.action == "report"]
+
 
 def make_plan(
     checkout: Checkout,

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 def nothing_to_say(arguments: Sequence[str]) -> bool:
     """Return whether ``check`` with these arguments ends with 0 and without a word."""
-    paths = [Path(each) for each in arguments if each != "--fix"]
-    if not paths or any(each.startswith("-") for each in arguments if each != "--fix"):
+    names = [each for each in arguments if each not in ("--fix", "--strict")]
+    paths = [Path(name) for name in names]
+    if not paths or any(name.startswith("-") for name in names):
         return False
     from verl_legacy_patch.checkout.gitio import CheckoutError
     from verl_legacy_patch.checkout.selection import SelectedFiles, select

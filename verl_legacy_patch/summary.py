@@ -87,6 +87,11 @@ def number(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def places_in(sites: Sequence[Site]) -> str:
+    """Return ``3 places in 2 files``."""
+    return f"{number(len(sites), 'place')} in {number(len({site.path for site in sites}), 'file')}"
+
+
 def _by_codemod(plan: Plan) -> Iterator[str]:
     sites, files = Counter[str](), {codemod.name: set[str]() for codemod in plan.codemods}
     for site in plan.rewritten():

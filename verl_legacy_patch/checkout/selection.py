@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from verl_legacy_patch.checkout.base import SOURCE_SUFFIXES, Candidate
-from verl_legacy_patch.checkout.directory import DirectoryCheckout
+from verl_legacy_patch.checkout.directory import OURS, SKIPPED_FOLDERS, DirectoryCheckout
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes, to_text
 
 #: What the root of a checkout holds, the surest sign first.
@@ -47,7 +47,9 @@ class SelectedFiles(DirectoryCheckout):
 
 
 def select(paths: Sequence[Path]) -> dict[Path, list[str]]:
-    """Return the files that paths mean, by the root of their checkout. A folder means what git tracks in it.
+    """Return the files that paths mean, by the root of their checkout.
+
+    A folder means what git tracks in it and what it could: whoever names a folder means new files, too.
 
     Raises:
         CheckoutError: a path does not exist, or a folder cannot be read.
@@ -63,7 +65,7 @@ def select(paths: Sequence[Path]) -> dict[Path, list[str]]:
         if stat.S_ISDIR(mode):
             refuse_bare(path)
         root, name = locate(path)
-        found.setdefault(root, []).extend(files_in(root, name) if _is_folder(path) else [name])
+        found.setdefault(root, []).extend(files_in(root, name, new=True) if _is_folder(path) else [name])
     return found
 
 
@@ -73,12 +75,25 @@ def refuse_bare(folder: Path) -> None:
         raise CheckoutError(f"{show(str(folder))} is a bare repository or a .git folder: give a folder with its files")
 
 
-def files_in(root: Path, folder: str = "") -> list[str]:
-    """Return the files of a checkout in a folder of it: those that git tracks, all where there is no git."""
+def files_in(root: Path, folder: str = "", *, new: bool = False) -> list[str]:
+    """Return the files of a checkout in a folder of it: those that git tracks, all where there is no git.
+
+    With ``new`` also those that git neither tracks nor ignores.
+    """
     prefix = "" if folder in ("", ".") else folder + "/"
     if (root / ".git").exists():
-        return [to_text(path) for path in _tracked(root, to_bytes(prefix))]
+        found = [to_text(path) for path in _tracked(root, to_bytes(prefix))]
+        return found + untracked(root, prefix) if new else found
     return [to_text(path) for path in DirectoryCheckout(root, prefix)._files]
+
+
+def untracked(root: Path, prefix: str = "") -> list[str]:
+    """Return the files below a folder that git neither tracks nor ignores.
+
+    What is never looked into without git is not here, either: other repositories, virtual environments, caches.
+    """
+    names = (path for path in _listed(root, to_bytes(prefix), "--others", "--exclude-standard") if path[-1:] != b"/")
+    return [to_text(name) for name in names if not any(map(_aside, name.split(b"/")))]
 
 
 def locate(path: Path) -> tuple[Path, str]:
@@ -117,10 +132,18 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
+def _aside(part: bytes) -> bool:
+    return part in SKIPPED_FOLDERS or part.startswith(OURS)
+
+
 def _tracked(root: Path, prefix: bytes = b"") -> list[bytes]:
     """Return the paths that git tracks below a folder, new ones that are only staged included."""
+    return _listed(root, prefix)
+
+
+def _listed(root: Path, prefix: bytes, *options: str) -> list[bytes]:
     from verl_legacy_patch.checkout import gitio
 
     where: list[str | bytes] = [b":(top,literal)" + prefix] if prefix else []
-    listed = gitio.read(["ls-files", "-z", "--", *where], root)
+    listed = gitio.read(["ls-files", "-z", *options, "--", *where], root)
     return sorted(set(listed.split(b"\0")[:-1]))

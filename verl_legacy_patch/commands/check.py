@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -17,6 +17,7 @@ from verl_legacy_patch.commands.options import (
     report_option,
     target_options,
 )
+from verl_legacy_patch.commands.output import drop_output, say
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
 @click.option("--fix", is_flag=True, help="Rewrite the files on disk. Branches and the index are never touched.")
+@click.option("--strict", is_flag=True, help="Print and fail on what a person has to decide, too.")
 @target_options
 @codemod_options
 @config_option
@@ -39,12 +41,14 @@ if TYPE_CHECKING:
     "output",
     type=click.Choice(["text", "json", "github", "sarif"]),
     default="text",
-    help="How to print the sites.",
+    help="How to print the places.",
 )
+@click.option("--kept", is_flag=True, help="With --format json: also the places that stay, with the reason.")
 @report_option
 def command(
     paths: tuple[Path, ...],
     fix: bool,
+    strict: bool,
     gpu: str | None,
     dtype: str | None,
     attn: str | None,
@@ -53,18 +57,22 @@ def command(
     safe_only: bool | None,
     show_config: bool,
     output: str,
+    kept: bool,
     report: Path | None,
 ) -> int:
-    """Print one line for each site that is left in the files PATHS, and exit with 1 when there is one.
+    """Print one line for each place that is left in the files PATHS, and exit with 1 when there is one.
 
-    Only the files that are given are read, as they are on disk; without any, the checkout around the current folder.
-    With --fix they are rewritten in place, and the exit code is 1 when a file has changed.
+    Only the files that are given are read, as they are on disk; of a folder those that git tracks, and new ones that
+    it does not ignore. Without PATHS it is what git tracks in the checkout around the current folder. With --fix they
+    are rewritten in place, and the exit code is 1 when a file has changed. What a person has to decide is counted;
+    with --strict it is listed, and fails.
     """
     from verl_legacy_patch.checkout.gitio import CheckoutError
 
     gc.disable()  # short and busy: collecting would cost a tenth of it
     said = {"gpu": gpu, "dtype": dtype, "attn": attn, "select": select, "ignore": ignore, "safe_only": safe_only}
     found = False
+    words = not paths or any(path.is_dir() for path in paths)  # a hook, which names files, has nothing to say mostly
     try:
         checkouts = _checkouts(paths)
         if len(checkouts) > 1 and (output in ("json", "sarif") or report):
@@ -75,18 +83,36 @@ def command(
             if show_config:
                 run.show()
             else:
-                found = _check(checkout, run, output, report, fix) or found
+                found = _check(checkout, run, How(output, fix, strict, kept), report, words=words) or found
+                if not paths and output == "text":
+                    say(_not_looked_into(checkout, run))
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
     return 1 if found else 0
 
 
+class How(NamedTuple):
+    """What is done with what was found, and how it is said."""
+
+    output: str
+    fix: bool
+    strict: bool
+    kept: bool
+
+
 def _checkouts(paths: tuple[Path, ...]) -> list[SelectedFiles]:
     """Return each checkout that holds some of the paths, restricted to those."""
+    from verl_legacy_patch.checkout.gitio import show
     from verl_legacy_patch.checkout.selection import SelectedFiles, files_in, refuse_bare, root_of, select
 
     if paths:
-        return [SelectedFiles(root, names) for root, names in select(paths).items()]
+        found = select(paths)
+        say(
+            f"{show(str(path))} holds no file that git tracks or could add: nothing in it is looked into"
+            for path in paths
+            if path.is_dir() and not path.is_symlink() and _is_empty(path, found)
+        )
+        return [SelectedFiles(root, names) for root, names in found.items()]
     root = root_of(Path.cwd())
     refuse_bare(root)
     whole = SelectedFiles(root, files_in(root))
@@ -94,11 +120,35 @@ def _checkouts(paths: tuple[Path, ...]) -> list[SelectedFiles]:
     return [whole]
 
 
-def _check(checkout: SelectedFiles, run: Run, output: str, report: Path | None, fix: bool) -> bool:
-    """Check one checkout and return whether a site is left, or was until now."""
+def _is_empty(folder: Path, found: dict[Path, list[str]]) -> bool:
+    from verl_legacy_patch.checkout.selection import locate
+
+    root, name = locate(folder)
+    return not any(name in ("", ".") or path.startswith(f"{name}/") for path in found[root])
+
+
+def _not_looked_into(checkout: SelectedFiles, run: Run) -> Iterator[str]:
+    """Yield a word about new files: whoever wrote them may take a silent answer for one about them."""
+    from verl_legacy_patch.checkout.gitio import show
+    from verl_legacy_patch.checkout.selection import SelectedFiles, untracked
+
+    if not (checkout.root / ".git").exists():
+        return
+    words = sorted({word.encode() for mod in run.codemods if mod.applies(run.target) for word in mod.words})
+    files = SelectedFiles(checkout.root, untracked(checkout.root)).selected(words)
+    names = [show(file.path) for file in files if not run.scope.file_reason(file.path)]
+    if names:
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        yield f"not looked into, as git does not track it: {', '.join(names[:2])}{more}; to do so: verl-patch check ."
+
+
+def _check(checkout: SelectedFiles, run: Run, how: How, report: Path | None, *, words: bool) -> bool:
+    """Check one checkout and return whether something is left that fails, or was until now.
+
+    With ``words`` the end is said, even if nothing was found.
+    """
     from contextlib import nullcontext
 
-    from verl_legacy_patch.commands.output import drop_output, say
     from verl_legacy_patch.plan import make_plan
 
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
@@ -109,21 +159,21 @@ def _check(checkout: SelectedFiles, run: Run, output: str, report: Path | None, 
 
         writing = reported(report, plan, checkout, notes)
     with writing:
-        if plan.sites or notes or output in ("json", "sarif"):
+        if plan.sites or notes or how.output in ("json", "sarif"):
             try:
-                _print(plan, checkout, notes, output)
+                _print(plan, checkout, notes, how)
             except BrokenPipeError:  # head has seen enough: what is written and the exit code stay the same
                 drop_output()
         say(f"Error: {problem}" for problem in plan.problems)
         if plan.problems:
             raise Refused(f"{len(plan.problems)} of the files could not be checked; nothing is written", 4)
-        if fix and plan.changes:
+        if how.fix and plan.changes:
             _fix(checkout, plan)
-        elif plan.changes and output == "text":
-            say([_total(plan)])
+        if how.output == "text" and (line := _total(plan, how, words=words)):
+            say([line])
     forgotten = [] if plan.changes else _forgotten(plan, checkout)
     say(f"{path} is imported but not in git: git add {path}" for path in forgotten)
-    return bool(plan.changes or forgotten)
+    return bool(plan.changes or forgotten or (how.strict and plan.reported()))
 
 
 def _notes(plan: Plan, run: Run) -> Iterator[Note]:
@@ -159,21 +209,24 @@ def _forgotten(plan: Plan, checkout: SelectedFiles) -> list[str]:
     return [show(path) for path in sorted(wanted - tracked) if checkout.has_file(path)]
 
 
-def _print(plan: Plan, checkout: SelectedFiles, notes: list[Note], output: str) -> None:
+def _print(plan: Plan, checkout: SelectedFiles, notes: list[Note], how: How) -> None:
     from verl_legacy_patch import formats
-    from verl_legacy_patch.commands.output import emit, emit_json, say
+    from verl_legacy_patch.commands.output import emit, emit_json
 
-    left: list[Site] = plan.rewritten()
+    wanted = ("rewrite", "report") if how.strict else ("rewrite",)
+    left: list[Site] = [site for site in plan.sites if site.action in wanted]
     rows: list[Site | Note] = [*left, *notes]
-    if output == "json":
+    if how.output == "json":
         from verl_legacy_patch.commands.reporting import about
         from verl_legacy_patch.report import as_json
 
-        unused = [note._asdict() for note in notes]
-        emit_json({**as_json(plan, about(checkout)), "unused_suppressions": unused})
-    elif output == "sarif":
+        data = as_json(plan, about(checkout))
+        if not how.kept:  # the question is what is left
+            data["sites"] = [site for site in data["sites"] if site["action"] != "keep"]
+        emit_json({**data, "unused_suppressions": [note._asdict() for note in notes]})
+    elif how.output == "sarif":
         emit_json(formats.sarif(left, plan.codemods, notes))
-    elif output == "github":
+    elif how.output == "github":
         shown = formats.from_workspace(checkout.root)
         emit(f"{formats.github(each, shown)}\n".encode("utf-8", "replace") for each in rows)
     else:
@@ -185,7 +238,6 @@ def _print(plan: Plan, checkout: SelectedFiles, notes: list[Note], output: str) 
 def _fix(checkout: SelectedFiles, plan: Plan) -> None:
     from verl_legacy_patch.branch.inplace import write_in_place
     from verl_legacy_patch.checkout.gitio import show
-    from verl_legacy_patch.commands.output import say
     from verl_legacy_patch.commands.writing import changes_of
 
     write_in_place(checkout.root, changes_of(plan))
@@ -195,11 +247,18 @@ def _fix(checkout: SelectedFiles, plan: Plan) -> None:
         say([f"added {path}, which the rewritten code imports: git add {path}" if new else f"rewrote {path}"])
 
 
-def _total(plan: Plan) -> str:
-    from verl_legacy_patch.summary import number
+def _total(plan: Plan, how: How, *, words: bool) -> str:
+    """Return the last line: what is left to rewrite, and what a person has to decide; empty if there is no need."""
+    from verl_legacy_patch.summary import number, places_in
 
-    places, files = (
-        number(len(plan.rewritten()), "place"),
-        number(len({each.path for each in plan.rewritten()}), "file"),
-    )
-    return f"{places} left in {files}; rewrite on disk: verl-patch check --fix, with a commit: verl-patch apply"
+    left, decide = plan.rewritten(), plan.reported()
+    asked = f"{{}} for a person to decide{'' if how.strict else ' (--strict lists them)'}"
+    if left and how.fix:
+        return asked.format(number(len(decide), "place")) if decide else ""
+    also = asked.format(f"{len(decide):,}") if decide else ""
+    if left:
+        line = f"{places_in(left).replace(' in ', ' left in ')}{', and ' if also else ''}{also}"
+        return f"{line}; rewrite on disk: verl-patch check --fix, with a commit: verl-patch apply"
+    if not (words or decide):
+        return ""
+    return f"0 places left in {number(plan.files_read, 'file')}{'; ' if also else ''}{also}"

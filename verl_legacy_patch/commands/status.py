@@ -36,7 +36,7 @@ def command(checkout: Path) -> None:
 def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
     from verl_legacy_patch.checkout import verl_version
     from verl_legacy_patch.plan import make_plan
-    from verl_legacy_patch.summary import number
+    from verl_legacy_patch.summary import places_in
 
     where = ", ".join(checkout.packages()) or "no package"
     yield "verl", f"{verl_version(checkout) or 'unknown release'} in {where}"
@@ -47,11 +47,11 @@ def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
     yield "target", f"{run.target}" + (f" ({run.source.path})" if run.source else "")
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
     if left := plan.rewritten():
-        files = number(len({site.path for site in left}), "file")
-        what = "adds them to the patch" if patched else "rewrites them"
-        yield "left", f"{number(len(left), 'place')} in {files}: verl-patch apply {what}"
+        yield "left", f"{places_in(left)}: verl-patch apply {'adds them to the patch' if patched else 'rewrites them'}"
     else:
         yield "left", "nothing to rewrite"
+    if decide := plan.reported():
+        yield "decide", f"{places_in(decide)}, by a person: verl-patch check --strict lists them"
     for problem in plan.problems:
         yield "problem", str(problem)
     for submodule in checkout.submodules():
