@@ -32,8 +32,8 @@ def find_patch_commits(checkout: GitCheckout, revision: str = "HEAD", *, limit: 
     return found[:limit] if limit else found
 
 
-def standing(checkout: GitCheckout) -> list[PatchCommit]:
-    """Return the patch commits in HEAD's history that are not undone, newest first.
+def standing(checkout: GitCheckout, revision: str = "HEAD") -> list[PatchCommit]:
+    """Return the patch commits in a revision's history that are not undone, newest first.
 
     They may be undone by ``revert``, or by ``git revert``, which may be undone in turn. After a rebase the names
     that messages mention are those of former commits: then a revert of ours undoes what comes before it, and
@@ -42,7 +42,7 @@ def standing(checkout: GitCheckout) -> list[PatchCommit]:
     found: list[PatchCommit] = []
     undone: set[str] = set()
     subjects: list[str] = []
-    rows = list(_log(checkout, "HEAD", f"^{TRAILERS[0]}: ", "^This reverts commit "))
+    rows = list(_log(checkout, revision, f"^{TRAILERS[0]}: ", "^This reverts commit "))
     known = {commit.sha for commit, _ in rows}
     for commit, message in rows:
         if commit.sha in undone:

@@ -83,12 +83,30 @@ def command(
             if show_config:
                 run.show()
             else:
+                other = _other_target(checkout, run) if words else ""
+                if other and fix:
+                    raise Refused(other, 3)
                 found = _check(checkout, run, How(output, fix, strict, kept), report, words=words) or found
+                if other:
+                    say([other])
+                    found = True
                 if not paths and output == "text":
                     say(_not_looked_into(checkout, run))
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
     return 1 if found else 0
+
+
+def _other_target(checkout: SelectedFiles, run: Run) -> str:
+    """Return what to say when the checkout is patched for another target; empty when it is not.
+
+    It takes a walk through the history, so hooks, which are given files, do not look.
+    """
+    from verl_legacy_patch.branch.former import former
+    from verl_legacy_patch.codemod import discover
+
+    found = former(checkout, run.target, discover().values())
+    return found.refusal(run.target) if found and not found.fits else ""
 
 
 class How(NamedTuple):

@@ -34,7 +34,9 @@ def command(checkout: Path) -> None:
 
 
 def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
+    from verl_legacy_patch.branch.former import former
     from verl_legacy_patch.checkout import verl_version
+    from verl_legacy_patch.codemod import discover
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.summary import places_in
 
@@ -46,12 +48,17 @@ def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
         yield key, text
     yield "target", f"{run.target}" + (f" ({run.source.path})" if run.source else "")
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
-    if left := plan.rewritten():
+    found = former(checkout, run.target, discover().values())
+    if found and not found.fits:
+        yield "left", found.refusal(run.target)
+    elif left := plan.rewritten():
         yield "left", f"{places_in(left)}: verl-patch apply {'adds them to the patch' if patched else 'rewrites them'}"
     else:
         yield "left", "nothing to rewrite"
     if decide := plan.reported():
         yield "decide", f"{places_in(decide)}, by a person: verl-patch check --strict lists them"
+    if found and (note := found.fits and found.note(run.target)):
+        yield "note", note
     for problem in plan.problems:
         yield "problem", str(problem)
     for submodule in checkout.submodules():
