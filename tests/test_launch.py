@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from launch_minis import NEW, OLD, model, tree
 from minis import Ran, Verl
+from repos import make
 
 from verl_legacy_patch.launch.words import texts
 
@@ -389,7 +390,7 @@ def test_every_text_is_used_and_every_used_text_is_there() -> None:
     folder = Path(__file__).parents[1] / "verl_legacy_patch"
     paths = [*(folder / "launch").glob("*.py"), folder / "commands/launch.py"]
     source = "".join(path.read_text() for path in paths)
-    prefixes = ("row-", "phase-", "section-")
+    prefixes = ("row-", "phase-", "section-", "role-")
     for key in texts():
         assert re.search(rf"[\"']{key}[\"']", source) or key.startswith(prefixes), key
     sections = set(re.findall(r'Line\(\s*"(\w+)"', source)) | set(re.findall(r'run, "(\w+)"', source))
@@ -425,17 +426,114 @@ def test_compilation_is_turned_off_where_triton_cannot_run(job: Path, verl: Verl
         assert ("actor_rollout_ref.actor.use_torch_compile" in keys_of("train.sh")) == there
 
 
-def test_float16_needs_loss_scaling(job: Path, verl: Verl) -> None:
-    launch(verl, "--dtype", "float16", "--attn", "sdpa", gpu="v100").done("does not scale the loss")
+STEP = "def update(self):\n    with torch.autocast(device_type='cuda', dtype={dtype}):\n        {how}\n"
+SCALED = "if self.scaler is not None:\n            self.scaler.scale(loss).backward()"
+
+
+def step(dtype: str = "self.param_dtype", scaled: bool = False) -> str:
+    """Return a training step: with a dtype from the configuration or written down, with or without loss scaling."""
+    return STEP.format(dtype=dtype, how=SCALED if scaled else "loss.backward()")
+
+
+def computed(verl: Verl, *more: str) -> tuple[dict[str, str], str]:
+    """Return what each role computes in, and the notes."""
+    data = launch(verl, "--force", "--format", "json", *more, gpu="v100").data
+    return data["estimate"]["computes"], "\n".join(data["notes"])
+
+
+def test_float16_counts_where_the_loss_is_scaled(job: Path, verl: Verl) -> None:
+    tree(job / "checkout", more={"workers/actor/dp_actor.py": step(scaled=True)})
+    launch(verl, "--dtype", "float16", "--attn", "sdpa", gpu="v100").done()
     found = keys_of("train.sh")
     assert found["actor_rollout_ref.rollout.dtype"] == "float16"
     assert found["+actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"] == "fp16"
-    tree(job / "checkout", more={"workers/actor/dp_actor.py": "self.scaler = ShardedGradScaler()\n"})
-    assert "scale" not in launch(verl, "--force", "--dtype", "float16", gpu="v100").done().err
+    assert computed(verl, "--dtype", "float16")[0] == {"actor": "float16"}
+
+
+def test_a_role_without_loss_scaling_stays_in_float32_by_its_key(job: Path, verl: Verl) -> None:
+    tree(job / "checkout", more={"workers/actor/dp_actor.py": step()})
+    launch(verl, "--dtype", "float16", gpu="v100").done("The actor computes in float32", "NaN")
+    found = keys_of("train.sh")
+    assert found["+actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"] == "fp32"
+    assert found["actor_rollout_ref.rollout.dtype"] == "float16"
+    rows = launch(verl, "--force", "--format", "json", "--dtype", "float16", gpu="v100").data["estimate"]["rows"]
+    full = launch(verl, "--force", "--format", "json", gpu="v100").data["estimate"]["rows"]
+    logits, single = ([row["bytes"] for row in each if row["part"] == "cache"] for each in (rows, full))
+    assert logits != single
+    assert [row["bytes"]["actor"] for row in rows if row["part"] == "weights"] == [4 * 494_032_768]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "file", "role"),
+    [
+        ("grpo", "workers/actor/dp_actor.py", "The actor"),
+        ("ppo", "workers/critic/dp_critic.py", "The critic"),
+        ("sft", "trainer/fsdp_sft_trainer.py", "SFT"),
+    ],
+)
+def test_float16_is_refused_where_it_is_written_down_and_cannot_train(
+    algorithm: str, file: str, role: str, job: Path, verl: Verl
+) -> None:
+    reads = str(OLD["verl/trainer/fsdp_sft_trainer.py"]) if algorithm == "sft" else ""
+    good = {"workers/actor/dp_actor.py": step(scaled=True)}
+    tree(job / "checkout", more={**good, file: reads + step("torch.bfloat16")})
+    options = ("--algorithm", algorithm, "--dtype", "float16")
+    launch(verl, *options, gpu="v100").refused(3, role, f"verl/{file}", "NaN", "--dtype float32")
+    assert not (job / "train.sh").exists()
+    tree(job / "checkout", more={**good, file: reads + step("torch.float16")})
+    launch(verl, *options, gpu="v100").refused(3, role)
+    # rewritten to float32 it trains, and that is what is counted
+    tree(job / "checkout", more={**good, file: reads + step("torch.float32")})
+    roles, notes = computed(verl, *options)
+    assert roles[{"grpo": "actor", "ppo": "critic", "sft": "sft"}[algorithm]] == "float32"
+    assert f"{role} computes in float32, not in float16" in notes
+
+
+def test_the_step_is_judged_as_apply_judges_it(job: Path, verl: Verl) -> None:
+    """One backward pass without a scaler is enough."""
+    both = step(scaled=True) + "\n\ndef more(loss):\n    loss.backward()\n"
+    for text, dtype in ((both, "float32"), (step(scaled=True), "float16"), ("self.scaler = GradScaler()\n", "float32")):
+        tree(job / "checkout", more={"workers/actor/dp_actor.py": text})
+        assert computed(verl, "--dtype", "float16")[0] == {"actor": dtype}, text
+
+
+@pytest.fixture
+def patched(job: Path, verl: Verl) -> Path:
+    """The checkout, patched for float32 on a T4; its actor's dtype is written down."""
+    tree(job / "checkout", more={"workers/actor/dp_actor.py": step("torch.bfloat16")})
+    make(job / "checkout", {})
+    verl("apply", "checkout", "--gpu", "t4").done()
+    return job
+
+
+def test_a_patch_for_another_target_is_named(patched: Path, verl: Verl) -> None:
+    assert "patched for" not in launch(verl, gpu="v100").done().err
+    ran = launch(verl, "--force", "--dtype", "float16", "--attn", "sdpa", gpu="t4")
+    undo = "verl-patch revert checkout && verl-patch apply checkout --gpu t4 --dtype float16 --attn sdpa"
+    ran.done("patched for float32 + eager for compute capability 7.5", "float16 + sdpa", undo)
+    # a P40 needs more codemods
+    launch(verl, "--force", gpu="p40").done("this script is for float32 + eager for compute capability 6.1")
+    data = launch(verl, "--force", "--format", "json", "--dtype", "float16", gpu="t4").data
+    assert data["estimate"]["computes"] == {"actor": "float32"}
+
+
+def test_the_advice_has_the_whole_target(job: Path, verl: Verl) -> None:
+    more = {"workers/actor/dp_actor.py": step(scaled=True), "workers/actor.py": "dtype = torch.bfloat16\n"}
+    tree(job / "checkout", more=more)
+    ran = launch(verl, "--dtype", "float16", "--attn", "sdpa", gpu="t4")
+    ran.done("cannot do: 1", "Run first: verl-patch apply checkout --gpu t4 --dtype float16 --attn sdpa\n")
+
+
+def test_a_card_that_can_do_all_of_it_needs_no_patch(job: Path, verl: Verl) -> None:
+    tree(job / "checkout", more={"workers/actor/dp_actor.py": step("torch.bfloat16")})
+    ran = launch(verl, "--format", "json", gpu="a100")
+    assert "verl-patch apply" not in "".join(ran.data["notes"])
+    assert ran.data["estimate"]["computes"] == {"actor": "bfloat16"}
 
 
 def test_the_configuration_file_of_the_checkout_counts(job: Path, verl: Verl) -> None:
     (job / "checkout/.verl-patch.toml").write_text('dtype = "float16"\n')
+    tree(job / "checkout", more={"workers/actor/dp_actor.py": step(scaled=True)})
     launch(verl, gpu="v100").done()
     assert keys_of("train.sh")["actor_rollout_ref.rollout.dtype"] == "float16"
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.commands.options import Run as Configured
     from verl_legacy_patch.launch.plan import Asked, Planned
+    from verl_legacy_patch.launch.precision import Patched
 
 _PATH = click.Path(path_type=Path)
 
@@ -77,8 +78,9 @@ def command(
         asked = Asked(output=str(output), **said)
         settings = {"gpu": asked.card().capability, "dtype": dtype, "attn": attn}
         configured = read_run(opened.root, {key: str(value) for key, value in settings.items() if value})
-        planned = plan(opened, configured.target, asked, words)
-        notes = [*_unpatched(opened, configured, checkout, asked, words), *planned.notes]
+        patched = _patched(opened)
+        planned = plan(opened, configured.target, asked, words, patched, str(checkout))
+        notes = [*_advice(opened, configured, patched, checkout, asked, words), *planned.notes]
         text = planned.script(notes)
         if not aside:
             write(output, text, force)
@@ -89,16 +91,51 @@ def command(
     _show(planned, notes, text, None if aside else str(output), form, words)
 
 
-def _unpatched(checkout: Checkout, run: Configured, path: Path, asked: Asked, words: Any) -> list[str]:
-    """Return the advice to rewrite the checkout first, where it is not."""
+def _patched(checkout: Checkout) -> Patched | None:
+    """Return what the patch that stands in a checkout was made for; None without one, and without git."""
+    from verl_legacy_patch.checkout import GitCheckout
+    from verl_legacy_patch.launch.precision import read_patched
+
+    if not isinstance(checkout, GitCheckout):
+        return None
+    from verl_legacy_patch.branch.history import standing
+
+    targets = (read_patched(commit.trailers.get("Verl-Patch-Target", "")) for commit in standing(checkout))
+    return next(filter(None, targets), None)
+
+
+def _advice(
+    checkout: Checkout, run: Configured, patched: Patched | None, path: Path, asked: Asked, words: Any
+) -> list[str]:
+    """Return what to do with the checkout first: rewrite it, or rewrite it for another target than it is."""
+    from verl_legacy_patch.capability import AMPERE
+    from verl_legacy_patch.doctor.code import in_own_code
     from verl_legacy_patch.plan import make_plan
 
-    found = make_plan(checkout, run.codemods, run.target, within=run.scope)
-    left = [site for site in found.rewritten() if not site.path.endswith((".sh", ".bash"))]
-    if not left:
+    if run.target.capability >= AMPERE:  # such a card can do all of it
         return []
-    command = f"verl-patch apply {shlex.quote(str(path))} --gpu {shlex.quote(asked.gpu)}"
-    return [words("not-patched", count=len(left), command=command)]
+    quoted = shlex.quote(str(path))
+    options = [f"--{name} {run.said[name]}" for name in ("dtype", "attn") if name in run.said]
+    command = " ".join([f"verl-patch apply {quoted} --gpu {shlex.quote(asked.gpu)}", *options])
+    notes = []
+    if patched is not None and _differs(run, patched):
+        facts = {"patched": str(patched), "asked": str(run.target), "undo": f"verl-patch revert {quoted}"}
+        notes.append(words("patched-other", command=command, **facts))
+    found = make_plan(checkout, run.codemods, run.target, within=run.scope)
+    left = in_own_code(found.rewritten())
+    if left and not notes:
+        notes.append(words("not-patched", count=len(left), command=command))
+    return notes
+
+
+def _differs(run: Configured, patched: Patched) -> bool:
+    """Return whether a patch for another target would not be the same."""
+    from dataclasses import replace
+
+    target = run.target
+    other = replace(target, capability=patched.capability)
+    ran = [[codemod.name for codemod in run.codemods if codemod.applies(each)] for each in (target, other)]
+    return (patched.dtype, patched.attn) != (target.dtype, target.attn) or ran[0] != ran[1]
 
 
 def _show(planned: Planned, notes: Sequence[str], text: str, path: str | None, form: str, words: Any) -> None:

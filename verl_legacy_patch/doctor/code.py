@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from verl_legacy_patch.checkout.base import Checkout, verl_version
 from verl_legacy_patch.doctor.findings import Code
 from verl_legacy_patch.plan import Plan
+from verl_legacy_patch.setting import Site
 
 #: Packages whose requirements count. That for torch is one engine's, that for vLLM is for newer cards.
 PINNED = ("transformers", "ray", "tensordict", "numpy")
@@ -19,6 +21,14 @@ _VALUE_HEAD = b"from trl import AutoModelForCausalLMWithValueHead"
 _SCRIPTS = (".sh", ".bash")
 
 
+def in_own_code(sites: Iterable[Site]) -> list[Site]:
+    """Return the sites in verl's own code and configuration, which every run reads.
+
+    Launch scripts and examples are looked at one by one: the one that is run decides, and apply rewrites them all.
+    """
+    return [site for site in sites if not site.path.endswith(_SCRIPTS) and not site.path.startswith("examples/")]
+
+
 def read_code(checkout: Checkout, plan: Plan) -> Code:
     """Return what the checkout says.
 
@@ -26,7 +36,7 @@ def read_code(checkout: Checkout, plan: Plan) -> Code:
         checkout: where its files are.
         plan: what verl-patch would do to it. Scripts do not count: each has to be looked at by itself.
     """
-    sites = [site for site in plan.sites if not site.path.endswith(_SCRIPTS) and not site.path.startswith("examples/")]
+    sites = in_own_code(plan.sites)
     left = Counter(site.codemod for site in sites if site.action == "rewrite")
     reported = Counter(site.codemod for site in sites if site.action == "report")
     package = next(iter(checkout.packages()), "verl")

@@ -32,11 +32,13 @@ class Job(NamedTuple):
         prompt: tokens at most; ``response`` the same.
         samples: answers to each prompt.
         batch: prompts in a batch, on all GPUs; for SFT: sequences.
-        compute: bytes of a value in the computation.
+        compute: bytes of a value in the computation of the actor, or of SFT.
         eager: whether attention builds the whole score matrix.
         rollout: the engine; None for SFT.
         wrapped: whether FSDP gathers one layer at a time; with the HF rollout it is the whole model.
         caps: whether the number of vLLM's sequences can be set.
+        critic_bytes: as ``compute``, for the critic; 0 for the same.
+        rollout_bytes: as ``compute``, for the engine; 0 for the same.
     """
 
     algorithm: Literal["ppo", "grpo", "sft"]
@@ -49,6 +51,18 @@ class Job(NamedTuple):
     eager: bool = True
     rollout: Literal["hf", "vllm"] | None = None
     caps: bool = False
+    critic_bytes: int = 0
+    rollout_bytes: int = 0
+
+    @property
+    def critic_compute(self) -> int:
+        """Bytes of a value in the critic's computation."""
+        return self.critic_bytes or self.compute
+
+    @property
+    def rollout_compute(self) -> int:
+        """Bytes of a value in the engine: the HF rollout generates with the actor itself."""
+        return self.compute if self.rollout == "hf" else self.rollout_bytes or self.compute
 
     @property
     def length(self) -> int:
@@ -131,7 +145,7 @@ def estimate(model: Model, job: Job, choice: Choice) -> Estimate:
 
 def cache_of(model: Model, job: Job, tensor: int = 1) -> float:
     """Return the bytes of the KV cache of one whole sequence, on one of the GPUs that share an engine."""
-    return 2 * model.layers * max(1, model.kv_heads / tensor) * model.head_dim * job.compute * job.length
+    return 2 * model.layers * max(1, model.kv_heads / tensor) * model.head_dim * job.rollout_compute * job.length
 
 
 def host(model: Model, job: Job, choice: Choice, reference: bool) -> float:
@@ -174,23 +188,26 @@ def _states(model: Model, job: Job, choice: Choice) -> Iterator[Row]:
 
 def _work(model: Model, job: Job, choice: Choice) -> Iterator[Row]:
     """Yield what a step of training adds."""
-    c, b, s, r = job.compute, choice.micro, job.length, job.response
-    ppo = job.algorithm == "ppo"
+    b, s, r = choice.micro, job.length, job.response
+    each: dict[Phase, int] = {"actor": job.compute}
+    if job.algorithm == "ppo":
+        each["critic"] = job.critic_compute
     # a single GPU computes on its shard, which is the model, as long as that is in the right dtype
-    if job.gpus > 1 or c != FULL or choice.offload == "stream":
-        whole = job.gpus > 1 and not job.wrapped
-        unit = model.parameters if whole else model.ends + 2 * model.layer
-        critic = _critic(model) if whole else model.vocab * model.hidden + 2 * model.layer
-        formula = "2cP" if whole else f"2c({'1' if model.tied else '2'}Vh + 2 layers)"
-        yield Row("gathered", formula, {"actor": 2 * c * unit, "critic": ppo * 2 * c * critic})
+    whole = job.gpus > 1 and not job.wrapped
+    unit = {
+        "actor": model.parameters if whole else model.ends + 2 * model.layer,
+        "critic": _critic(model) if whole else model.vocab * model.hidden + 2 * model.layer,
+    }
+    gathers = {phase: c for phase, c in each.items() if job.gpus > 1 or c != FULL or choice.offload == "stream"}
+    formula = "2cP" if whole else f"2c({'1' if model.tied else '2'}Vh + 2 layers)"
+    yield Row("gathered", formula, {phase: 2 * c * unit[phase] for phase, c in gathers.items()})
     # the input of each layer is kept; one layer at a time is computed again: projections, norms and their gradients
     # (about 16 times h), gate, up, product and their gradients (6 times i), and for eager attention the scores, the
     # probabilities and the gradients of both, in float32
-    layer = b * s * (16 * model.hidden + 6 * model.intermediate) * c
+    kept = b * s * (model.layers * model.hidden + 16 * model.hidden + 6 * model.intermediate)
     scores = 16 * b * model.heads * s * s if job.eager else 0
-    activations = model.layers * b * s * model.hidden * c + layer + scores
     formula = "Lbshc + bs(16h+6i)c" + (" + 16bas^2" if job.eager else "")
-    yield Row("activations", formula, {"actor": activations, "critic": ppo * activations})
+    yield Row("activations", formula, {phase: kept * c + scores for phase, c in each.items()})
     # RL: logits and their gradient for all tokens; for the response log-softmax, entropy and a gradient.
     # SFT: logits, the shifted copy, log-softmax and a gradient for all tokens
     tokens, formula = (4 * s, "16bVs") if job.algorithm == "sft" else (2 * s + 3 * r, "4bV(2s+3r)")
@@ -199,7 +216,7 @@ def _work(model: Model, job: Job, choice: Choice) -> Iterator[Row]:
 
 def _generation(model: Model, job: Job, choice: Choice) -> Iterator[Row]:
     """Yield what generation adds."""
-    c, n, p = job.compute, job.samples, job.prompt
+    c, n, p = job.rollout_compute, job.samples, job.prompt
     if job.rollout == "hf":
         g = choice.chunk * n
         if job.gpus > 1 or c != FULL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,6 +18,7 @@ from verl_legacy_patch.launch.gpu import GIB, Card, find_card
 from verl_legacy_patch.launch.keys import Taken
 from verl_legacy_patch.launch.memory import Job, Offload, host
 from verl_legacy_patch.launch.model import Model, read_model
+from verl_legacy_patch.launch.precision import BYTES, Computes, Patched, Role, computes
 from verl_legacy_patch.launch.rollout import choose_rollout
 from verl_legacy_patch.launch.script import timing_cure, write_script
 from verl_legacy_patch.launch.settings import A, Override, Run, engine_files, needs_reference, overrides
@@ -27,7 +29,8 @@ from verl_legacy_patch.target import Target
 
 #: An estimate that is above the card by more than this part of it is not wrong enough to be right.
 _DOUBT = 1.5
-_BYTES = {"float32": 4, "float16": 2}
+#: Who trains.
+_ROLES: dict[str, tuple[Role, ...]] = {"sft": ("sft",), "grpo": ("actor",), "ppo": ("actor", "critic")}
 
 
 class Asked(NamedTuple):
@@ -75,12 +78,23 @@ class Planned(NamedTuple):
     def data(self) -> dict[str, Any]:
         """Return the estimate and the overrides for programs."""
         found = data(self.run.model, self.run.fit, self.card)
+        found["computes"] = {each.role: each.dtype for each in self.run.computes}
         card = {"name": self.card.name, "compute_capability": str(self.card.capability), "gib": self.card.memory}
         return {"format": 1, "gpu": card, "estimate": found, "overrides": {o.key: o.value for o in self.overrides}}
 
 
-def plan(checkout: Checkout, target: Target, asked: Asked, words: Words) -> Planned:
+def plan(
+    checkout: Checkout, target: Target, asked: Asked, words: Words, patched: Patched | None = None, path: str = "."
+) -> Planned:
     """Return the script for what was asked for.
+
+    Args:
+        checkout: what it starts.
+        target: what it is written for.
+        asked: the options.
+        words: the language.
+        patched: what the checkout was rewritten for, where that is known.
+        path: the checkout as the user names it.
 
     Raises:
         LaunchError: what was asked for cannot work; the reason, and what can.
@@ -99,6 +113,9 @@ def plan(checkout: Checkout, target: Target, asked: Asked, words: Words) -> Plan
     if asked.algorithm != "sft":
         version = verl_version(checkout) or "?"
         rollout = choose_rollout(shape, target.capability, samples, asked.rollout, version, words)
+    precision = [computes(role, shape, taken, trainer, target, patched) for role in _ROLES[asked.algorithm]]
+    for each in precision:
+        _trainable(each, shape, target, asked, patched, path, words)
     job = Job(
         asked.algorithm,
         asked.gpus,
@@ -106,25 +123,65 @@ def plan(checkout: Checkout, target: Target, asked: Asked, words: Words) -> Plan
         asked.response_length,
         samples,
         whole_batch(asked.batch_size, asked.gpus),
-        _BYTES[target.dtype],
-        target.attn == "eager",
+        BYTES[precision[0].dtype],
+        _attention(taken, asked, target, patched) == "eager",
         rollout.name if rollout else None,
         bool(rollout and taken.write((f"{A}.rollout.max_num_seqs",), engine_files(shape, rollout))),
+        BYTES[precision[-1].dtype],
+        BYTES[target.dtype],
     )
     found = fit(model, job, card, _levels(taken, job))
-    run = Run(shape, taken, trainer, target, model, found, rollout, train, val, _name(model, asked), asked.epochs)
+    name = _name(model, asked)
+    run = Run(shape, taken, trainer, target, model, found, rollout, train, val, name, asked.epochs, precision)
     notes = _assumptions(card, words)
     notes += [words(key) for key in model.notes]
     notes += _tight(found, run, card, words)
     if rollout is not None:
         notes += [words("hf-several")] if rollout.name == "hf" and asked.gpus > 1 else []
         notes += [words(key, command=timing_cure(run)) for key in rollout.notes]
-    if target.dtype == "float16" and not shape.scales_loss:
-        notes.append(words("float16-scaling"))
+    notes += [note for each in precision if (note := _stays(each, target, words))]
     reference = asked.algorithm != "sft" and needs_reference(taken, asked.algorithm)
     if (memory := host(model, job, found.choice, reference)) > GIB:
         notes.append(words("host-memory", host=memory / GIB))
     return Planned(run, card, overrides(run), notes, asked, words)
+
+
+def _trainable(
+    found: Computes, shape: Shape, target: Target, asked: Asked, patched: Patched | None, path: str, words: Words
+) -> None:
+    """Refuse float16 where nothing scales the loss and no key of a script can choose float32.
+
+    Raises:
+        LaunchError: with what can be done instead.
+    """
+    if not found.hopeless:
+        return
+    command = f"verl-patch apply {shlex.quote(path)} --gpu {shlex.quote(asked.gpu)}"
+    if patched is not None:
+        cures = [words("cure-repatch", undo=f"verl-patch revert {shlex.quote(path)}", command=command)]
+    else:
+        cures = [words("cure-float32")]
+    if patched is None and asked.algorithm != "sft":
+        cures.append(words("cure-float32-code", command=command))
+    facts = {"version": verl_version(shape.checkout) or "?", "step": f"{shape.package}/{found.step}".rstrip("/")}
+    role = words(f"role-{found.role}")
+    raise LaunchError(words("float16-nan", role=role, cures=" ".join(cures), **facts), 3)
+
+
+def _stays(found: Computes, target: Target, words: Words) -> str:
+    """Return a note about a role that does not compute in what was asked for; empty for none."""
+    if found.dtype == target.dtype:
+        return ""
+    key = "stays-by-key" if found.key else "stays-in-code"
+    return words(key, role=words(f"role-{found.role}"), dtype=found.dtype, asked=target.dtype)
+
+
+def _attention(taken: Taken, asked: Asked, target: Target, patched: Patched | None) -> str:
+    """Return the attention that will be used: a key's, where one is read, else the code's."""
+    node = "model" if asked.algorithm == "sft" else f"{A}.model"
+    if patched is None or taken.write((f"{node}.override_config.attn_implementation",)):
+        return target.attn
+    return patched.attn
 
 
 def _file(path: Path, option: str) -> str:

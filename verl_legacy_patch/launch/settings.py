@@ -5,7 +5,7 @@ A line is left out where the checkout has none of its keys; one that is ``needed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from verl_legacy_patch.capability import VOLTA
@@ -13,6 +13,7 @@ from verl_legacy_patch.launch import LaunchError
 from verl_legacy_patch.launch.fitting import Fit
 from verl_legacy_patch.launch.keys import Taken
 from verl_legacy_patch.launch.model import Model
+from verl_legacy_patch.launch.precision import NODES, Computes, Role
 from verl_legacy_patch.launch.rollout import Rollout
 from verl_legacy_patch.launch.shape import Shape
 from verl_legacy_patch.target import Target
@@ -67,6 +68,11 @@ class Run(NamedTuple):
     val: str
     name: str
     epochs: int
+    computes: Sequence[Computes]
+
+    def dtype(self, role: Role) -> str:
+        """Return what a role computes in."""
+        return next((each.dtype for each in self.computes if each.role == role), self.target.dtype)
 
 
 def overrides(run: Run) -> list[Override]:
@@ -112,13 +118,13 @@ def _rl(run: Run, rollout: Rollout) -> Iterator[Line]:
     yield Line("actor", (f"{A}.actor.ppo_micro_batch_size_per_gpu",), run.fit.choice.micro, needed=True)
     yield Line("actor", (f"{A}.actor.optim.lr",), "1e-6")
     yield Line("actor", (f"{A}.actor.use_kl_loss",), grpo)
-    yield from _compute(run, "actor", f"{A}.actor.fsdp_config")
+    yield from _compute(run, "actor", "actor", f"{A}.actor.fsdp_config")
     yield from _compile(run, "actor", f"{A}.actor")
     yield from _offload(run, "actor", f"{A}.actor", (f"{A}.actor.fsdp_config",))
 
     if needs_reference(run.taken, job.algorithm):
         yield Line("ref", (f"{A}.ref.log_prob_micro_batch_size_per_gpu",), run.fit.choice.micro, needed=True)
-        yield from _compute(run, "ref", f"{A}.ref.fsdp_config")
+        yield from _compute(run, "ref", "actor", f"{A}.ref.fsdp_config")
         yield from _compile(run, "ref", f"{A}.ref")
         yield Line("ref", (f"{A}.ref.fsdp_config.param_offload",), True)
     if not grpo:
@@ -132,13 +138,13 @@ def _rl(run: Run, rollout: Rollout) -> Iterator[Line]:
 
 
 def _critic(run: Run) -> Iterator[Line]:
-    nodes = ("critic.model.fsdp_config", "critic.fsdp")
+    nodes = NODES["critic"]
     yield Line("critic", ("critic.model.path",), run.model.path, needed=True)
     yield Line("critic", ("critic.model.use_remove_padding",), False)
     yield Line("critic", ("critic.model.enable_gradient_checkpointing",), True)
     yield Line("critic", ("critic.ppo_micro_batch_size_per_gpu",), run.fit.choice.micro, needed=True)
     yield Line("critic", ("critic.optim.lr",), "1e-5")
-    yield from _compute(run, "critic", *nodes)
+    yield from _compute(run, "critic", "critic", *nodes)
     yield from _offload(run, "critic", "critic", nodes, together=True)
 
 
@@ -178,7 +184,7 @@ def _rollout(run: Run, rollout: Rollout) -> Iterator[Line]:
             yield Line("rollout", keys, True, why)
     workers = next(each for each in range(8, 0, -1) if job.batch % each == 0)
     yield Line("rollout", (f"{node}.agent.num_workers",), workers, "why-workers")
-    tensor = run.model.vocab * run.model.hidden * job.compute / 2**20
+    tensor = run.model.vocab * run.model.hidden * max(job.compute, job.rollout_compute) / 2**20
     bucket = max(256, -(-int(tensor + 1) // _BUCKET) * _BUCKET)
     keys = (f"{node}.checkpoint_engine.update_weights_bucket_megabytes",)
     yield Line("rollout", keys, bucket, "why-bucket")
@@ -216,7 +222,7 @@ def _sft(run: Run) -> Iterator[Line]:
     yield from _attention(run, "model", "model")
     yield Line("model", ("optim.lr",), "1e-5")
     if engine:
-        yield from _compute(run, "engine", "engine")
+        yield from _compute(run, "engine", "sft", *NODES["sft"])
         yield from _compile(run, "engine", "engine")
         yield from _offload(run, "engine", "engine", ("engine",))
     yield from _trainer(run, saves=50, tests=50)
@@ -226,15 +232,16 @@ def _attention(run: Run, section: str, node: str) -> Iterator[Line]:
     yield Line(section, (f"{node}.override_config.attn_implementation",), run.target.attn, "why-attn")
 
 
-def _compute(run: Run, section: str, *nodes: str) -> Iterator[Line]:
+def _compute(run: Run, section: str, role: Role, *nodes: str) -> Iterator[Line]:
     """Choose the dtype of the computation, by whichever key decides it here."""
-    facts = (("dtype", run.target.dtype),)
+    chosen = run.dtype(role)
+    facts = (("dtype", chosen),)
     dtype = tuple(f"{node}.dtype" for node in nodes)
     if run.taken.write(dtype):
-        yield Line(section, dtype, run.target.dtype, "why-dtype", facts=facts)
-        return
-    keys = tuple(f"{node}.mixed_precision.param_dtype" for node in nodes)
-    yield Line(section, keys, _SHORT[run.target.dtype], "why-dtype", facts=facts)
+        yield Line(section, dtype, chosen, "why-dtype", facts=facts)
+    elif chosen in _SHORT:
+        keys = tuple(f"{node}.mixed_precision.param_dtype" for node in nodes)
+        yield Line(section, keys, _SHORT[chosen], "why-dtype", facts=facts)
 
 
 def _compile(run: Run, section: str, node: str) -> Iterator[Line]:

@@ -113,8 +113,16 @@ class Shape:
         match = _FLOOR.search(self.text("third_party/vllm/__init__.py"))
         return (int(match[1]), int(match[2])) if match else (0, 0)
 
-    @cached_property
-    def scales_loss(self) -> bool:
-        """Whether the actor's training scales the loss, which float16 needs."""
-        places = ("workers/actor/dp_actor.py", "workers/engine/fsdp/transformer_impl.py")
-        return any("GradScaler" in self.text(path) for path in places)
+    def scales_loss(self, path: str) -> bool:
+        """Return whether each backward pass in a file (below the package) is under a scaler, which float16 needs."""
+        from verl_legacy_patch.codemod import discover
+        from verl_legacy_patch.languages import SourceError
+        from verl_legacy_patch.rewrite import rewrite
+        from verl_legacy_patch.target import Target
+
+        source = self.text(path).encode()
+        try:
+            sites = rewrite(f"{self.package}/{path}", source, [discover()["loss-scaling"]], Target("float16")).sites
+        except SourceError:
+            return False
+        return not any(site.action == "report" for site in sites)

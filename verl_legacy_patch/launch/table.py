@@ -59,6 +59,10 @@ def _symbols(model: Model, fit: Fit, w: Words) -> str:
         compute=job.compute,
         **{name: getattr(model, name) for name in model._fields if name != "counted"},
     )
+    if "critic" in fit.estimate.phases and job.critic_compute != job.compute:
+        text += w("symbols-critic", compute=job.critic_compute)
+    if job.rollout and job.rollout_compute != job.compute:
+        text += w("symbols-rollout", compute=job.rollout_compute)
     more = {"hf": f"; g = {choice.chunk}, n = {job.samples}, p = {job.prompt}"}
     more["vllm"] = f"; T = {choice.tensor}, t = {job.budget}, q = {choice.sequences}"
     return text + more.get(job.rollout or "", "")
