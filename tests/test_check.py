@@ -182,9 +182,13 @@ def test_nothing_found_is_no_answer_where_nothing_can_be(
 def test_a_folder_that_is_no_checkout(
     config: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "other").mkdir()
+    write(tmp_path / "other", {"sub/a.py": LEFT, "run.sh": "python t.py trainer.nothing=1\n"})
     monkeypatch.chdir(tmp_path / "other")
-    verl("check").refused(3, "is not a verl checkout")
+    for arguments in ((), (".",), ("sub",), ("--fix", tmp_path / "other")):
+        verl("check", *arguments).refused(3, "is not a verl checkout")
+    assert verl("check", "sub/a.py").code == 1  # a file is only what it is
+    monkeypatch.setattr("verl_legacy_patch.checkout.directory.MOST_FILES", 1)
+    assert verl("check", "run.sh").code == 0  # and nothing is walked for it
 
 
 def test_without_git(config: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repos import FILES, HITS, WORDS, as_nobody, commit, git, isolate, make, write
@@ -353,7 +354,7 @@ def test_untracked_folder_inside_a_repository_is_a_plain_one(repo: Path) -> None
     [
         {"verl/__init__.py": ""},
         {"training/verl/__init__.py": ""},
-        {"a/b/c/verl/__init__.py": ""},
+        {"a/b/verl/__init__.py": ""},
         {"dapo/main.py": "import os\nfrom verl.trainer import main\n"},
         {"ragen/workers.py": "    import verl\n"},
         {"x.py": "import verl.utils as u\r\n"},
@@ -562,6 +563,60 @@ def test_read_only_is_enough_for_reading(repo: Path) -> None:
         ]
     for path in (repo, *repo.rglob("*")):
         path.chmod(path.stat().st_mode | 0o200)
+
+
+@pytest.mark.parametrize("where", ["HOME", "TMPDIR"])
+def test_a_home_is_no_checkout_although_there_is_one_in_it(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "all"
+    write(home, {"unpacked/verl/__init__.py": "", "deep/er/x/verl/__init__.py": "", "a.py": "A = 1\n"})
+    assert open_checkout(home).packages() == ["unpacked/verl", "deep/er/x/verl"]
+    monkeypatch.setenv(where, str(home))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert f"is {home}/unpacked meant?" in refusal(home)
+    assert f"is {home}/unpacked meant?" in refusal(tmp_path)  # what holds it is none, either
+    assert open_checkout(home / "unpacked").packages() == ["verl"]
+    write(home, {"verl/__init__.py": ""})
+    assert "verl" in open_checkout(home).packages()
+
+
+def test_repositories_in_a_plain_folder_are_not_part_of_it(repo: Path, tmp_path: Path) -> None:
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    repo.rename(outer / "clone")
+    assert f"is {outer}/clone meant?" in refusal(outer)
+    write(outer, {"verl/__init__.py": "", "verl/x.py": "bf16"})
+    assert paths(outer) == ["verl/x.py"]
+
+
+def test_a_big_folder_is_not_walked_to_find_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "big", {f"{i}/{j}/x.py": "bf16" for i in range(9) for j in range(9)})
+    write(tmp_path / "big", {"8/8/a/b/verl/__init__.py": "", ".hidden/verl/__init__.py": ""})
+    assert "not a verl checkout" in refusal(tmp_path / "big")
+    write(tmp_path / "big", {"8/8/verl/__init__.py": ""})
+    assert "8/8/verl" in open_checkout(tmp_path / "big").packages()
+    monkeypatch.setattr("verl_legacy_patch.checkout.shallow.MOST_FOLDERS", 20)
+    assert "not a verl checkout" in refusal(tmp_path / "big")
+
+
+def test_files_that_go_during_the_walk_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "plain", {**FILES, "gone/a.py": "bf16"})
+    checkout = open_checkout(tmp_path / "plain")
+    found = checkout.candidates(WORDS)
+    assert [each.path for each in found] == ["gone/a.py", *HITS]
+    (tmp_path / "plain/gone/a.py").unlink()
+    assert [each.path for each in checkout.candidates(WORDS)] == HITS
+    assert [each.path for each, _ in checkout.read(found)] == HITS
+    real = os.scandir
+
+    def racing(path: bytes) -> Any:
+        if os.fsdecode(path).endswith("gone/"):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", racing)
+    assert "gone/a.py" not in open_checkout(tmp_path / "plain").list_folder("")
 
 
 def test_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,16 @@ def test_what_a_person_has_to_decide(mini: Path, verl: Verl) -> None:
     assert said["decide"] == ["1 place in 1 file, by a person: verl-patch check --strict lists them"]
 
 
+def test_part_of_a_checkout_and_code_without_a_package(mini: Path, tmp_path: Path, verl: Verl) -> None:
+    write(mini, {"examples/a.py": "import verl\n"})
+    commit(mini)
+    part = rows(verl("status", mini / "examples").out)
+    assert part["verl"] == ["0.5.0 in verl; only examples/ of it is looked at"] and "2 places" in part["left"][0]
+    write(tmp_path / "recipe", {"a.py": "import verl\n"})
+    said = rows(verl("status", tmp_path / "recipe").out)
+    assert said["verl"] == ["no verl package here, but code that imports it"]
+
+
 def test_configuration_and_changed_files_and_detached(mini: Path, verl: Verl) -> None:
     write(mini, {".verl-patch.toml": 'dtype = "float16"\n', "README.md": "x\n"})
     git(mini, "switch", "-q", "--detach")

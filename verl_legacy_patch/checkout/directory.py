@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -20,21 +19,13 @@ from verl_legacy_patch.checkout.base import (
     wanted,
 )
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes, to_text
-from verl_legacy_patch.patterns import lazy
-
-#: Never part of verl's own source.
-SKIPPED_FOLDERS = frozenset(
-    b".git .hg .svn __pycache__ node_modules .venv venv site-packages dist-packages .tox .nox .eggs "
-    b".mypy_cache .ruff_cache .pytest_cache".split()
-)
+from verl_legacy_patch.checkout.shallow import IMPORTS, SKIPPED_FOLDERS, Shallow
 
 #: What a killed run of ours leaves: copies of originals, and files that were not renamed yet.
 OURS = b".verl-patch-"
 
 #: Somebody's home or a disk was given instead of a checkout: stop before it takes minutes.
-MOST_FILES = 200_000
-
-_IMPORTS = lazy(rb"^[ \t]*(?:from|import)[ \t]+verl(?:[.,;\s]|\Z)", re.MULTILINE)
+MOST_FILES = 50_000
 
 
 class DirectoryCheckout(Checkout):
@@ -60,10 +51,9 @@ class DirectoryCheckout(Checkout):
         found: list[Candidate] = []
         for path in self._files if words else ():
             if wanted(path, suffixes):
-                text = self._read(path).lower()  # three times faster than a pattern that ignores case
-                if any(word in text for word in lowered):
-                    executable = os.lstat(self._full(path)).st_mode & stat.S_IXUSR
-                    found.append(Candidate(to_text(path), "100755" if executable else "100644", ""))
+                text = (self._read(path) or b"").lower()  # three times faster than a pattern that ignores case
+                if any(word in text for word in lowered) and (mode := _mode(self._full(path))):
+                    found.append(Candidate(to_text(path), "100755" if mode & stat.S_IXUSR else "100644", ""))
         return found
 
     def named(self, paths: Iterable[str]) -> list[Candidate]:
@@ -73,7 +63,8 @@ class DirectoryCheckout(Checkout):
     def read(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, bytes]]:
         """Yield each candidate with its content. See ``Checkout``."""
         for candidate in candidates:
-            yield candidate, self._read(to_bytes(candidate.path))
+            if (content := self._read(to_bytes(candidate.path))) is not None:
+                yield candidate, content
 
     def read_path(self, path: str) -> bytes | None:
         """Return the content of one file. See ``Checkout``."""
@@ -103,15 +94,28 @@ class DirectoryCheckout(Checkout):
 
     def imports_verl(self) -> bool:
         """Return whether a Python file imports verl. See ``Checkout``."""
-        return any(path.endswith(b".py") and _IMPORTS.search(self._read(path)) for path in self._files)
+        return any(path.endswith(b".py") and IMPORTS.search(self._read(path) or b"") for path in self._files)
+
+    def recognise(self) -> None:
+        """Refuse what is not a verl checkout. Without git it has to show near the top. See ``Checkout``."""
+        if self._tracked is None and not (seen := Shallow(self.root, self.prefix)).is_verl:
+            raise CheckoutError(
+                f"{show(str(self.root / self.prefix))} is not a verl checkout: no git repository, and no "
+                "verl/__init__.py and no .py file that imports verl in it or the folders near its top"
+                f"{show(seen.hint()) or '; give the folder of a verl clone'}"
+            )
+        super().recognise()
 
     def _full(self, path: bytes) -> bytes:
         return self._root + b"/" + path
 
-    def _read(self, path: bytes) -> bytes:
+    def _read(self, path: bytes) -> bytes | None:
+        """Return the content of a file; None for one that has gone since it was listed."""
         try:
             with FileIO(self._full(path)) as file:
                 return file.readall()
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise _unreadable(self._full(path), error) from None
 
@@ -121,14 +125,14 @@ class DirectoryCheckout(Checkout):
         if self._tracked is not None:
             return [path for path in self._tracked if _is_regular(self._full(path))]
         files: list[bytes] = []
-        folders = [to_bytes(self.prefix)]
+        folders = [top := to_bytes(self.prefix)]
         while folders:
             folder = folders.pop()
             try:
                 with os.scandir(self._full(folder)) as scan:
                     entries = list(scan)
-                if folder and any(entry.name == b"pyvenv.cfg" for entry in entries):
-                    continue  # a virtual environment under any name
+                if folder != top and any(entry.name in (b"pyvenv.cfg", b".git") for entry in entries):
+                    continue  # a virtual environment under any name; another repository
                 for entry in entries:
                     if entry.name.startswith(OURS):
                         continue
@@ -137,6 +141,8 @@ class DirectoryCheckout(Checkout):
                             folders.append(folder + entry.name + b"/")
                     elif entry.is_file(follow_symlinks=False):
                         files.append(folder + entry.name)
+            except FileNotFoundError:
+                continue  # it has gone since it was listed
             except OSError as error:
                 raise _unreadable(self._full(folder), error) from None
             if len(files) > MOST_FILES:
@@ -147,11 +153,16 @@ class DirectoryCheckout(Checkout):
         return sorted(files)
 
 
-def _is_regular(path: bytes) -> bool:
+def _mode(path: bytes) -> int:
+    """Return the mode of what is at a path; 0 where nothing is."""
     try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
+        return os.lstat(path).st_mode
     except OSError:
-        return False
+        return 0
+
+
+def _is_regular(path: bytes) -> bool:
+    return stat.S_ISREG(_mode(path))
 
 
 def _unreadable(path: bytes, error: OSError) -> CheckoutError:

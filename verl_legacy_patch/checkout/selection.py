@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from verl_legacy_patch.checkout.base import SOURCE_SUFFIXES, Candidate
-from verl_legacy_patch.checkout.directory import OURS, SKIPPED_FOLDERS, DirectoryCheckout
+from verl_legacy_patch.checkout.directory import OURS, DirectoryCheckout
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes, to_text
+from verl_legacy_patch.checkout.shallow import SKIPPED_FOLDERS, Shallow
 
 #: What the root of a checkout holds, the surest sign first.
 _SIGNS = (".git", ".verl-patch.toml", "verl/__init__.py")
@@ -42,7 +43,8 @@ class SelectedFiles(DirectoryCheckout):
     def _files(self) -> list[bytes]:
         """Return what else there is: in a work tree what git knows, whatever lies about beside it."""
         if not (self.root / ".git").exists():
-            return DirectoryCheckout(self.root)._files
+            about_verl = _has_sign(self.root) or Shallow(self.root).is_verl
+            return DirectoryCheckout(self.root, tracked=None if about_verl else self._paths)._files
         return DirectoryCheckout(self.root, tracked=_tracked(self.root))._files
 
 
@@ -52,7 +54,7 @@ def select(paths: Sequence[Path]) -> dict[Path, list[str]]:
     A folder means what git tracks in it and what it could: whoever names a folder means new files, too.
 
     Raises:
-        CheckoutError: a path does not exist, or a folder cannot be read.
+        CheckoutError: a path does not exist, or a folder cannot be read or is no part of a checkout.
     """
     found: dict[Path, list[str]] = {}
     for path in paths:
@@ -81,6 +83,8 @@ def files_in(root: Path, folder: str = "", *, new: bool = False) -> list[str]:
     With ``new`` also those that git neither tracks nor ignores.
     """
     prefix = "" if folder in ("", ".") else folder + "/"
+    if not _has_sign(root):
+        DirectoryCheckout(root, prefix).recognise()  # before somebody's home is walked
     if (root / ".git").exists():
         found = [to_text(path) for path in _tracked(root, to_bytes(prefix))]
         return found + untracked(root, prefix) if new else found
@@ -126,6 +130,10 @@ def root_of(path: Path) -> Path:
 def relative_to(root: Path, path: Path) -> str:
     """Return a path below ``root`` with forward slashes; symlinks in it are not followed."""
     return to_text(os.fsencode(os.path.relpath(os.path.abspath(path), root).replace(os.sep, "/")))  # noqa: PTH100
+
+
+def _has_sign(root: Path) -> bool:
+    return any(os.path.lexists(root / sign) for sign in _SIGNS)
 
 
 def _is_folder(path: Path) -> bool:

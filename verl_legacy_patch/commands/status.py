@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("status")
 @click.argument("checkout", type=click.Path(path_type=Path), default=".")
 def command(checkout: Path) -> None:
-    """Say what CHECKOUT is: release, commit, by which version it is patched, and which sites are left."""
+    """Say what CHECKOUT is: release, commit, by which version it is patched, and what is left."""
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
     from verl_legacy_patch.checkout.gitio import show
     from verl_legacy_patch.commands.output import emit
@@ -35,13 +35,11 @@ def command(checkout: Path) -> None:
 
 def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
     from verl_legacy_patch.branch.former import former
-    from verl_legacy_patch.checkout import verl_version
     from verl_legacy_patch.codemod import discover
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.summary import places_in
 
-    where = ", ".join(checkout.packages()) or "no package"
-    yield "verl", f"{verl_version(checkout) or 'unknown release'} in {where}"
+    yield "verl", _release(checkout)
     patched = False
     for key, text in _history(checkout):
         patched = patched or (key == "patched" and text != "no")
@@ -63,6 +61,16 @@ def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
         yield "problem", str(problem)
     for submodule in checkout.submodules():
         yield "apart", f"{submodule.path} is a submodule, {'' if submodule.checked_out else 'not '}checked out"
+
+
+def _release(checkout: Checkout) -> str:
+    from verl_legacy_patch.checkout import open_checkout, verl_version
+
+    part = f"; only {checkout.prefix} of it is looked at" if checkout.prefix and checkout.base else ""
+    whole = checkout if checkout.packages() or not part else open_checkout(checkout.root)
+    if packages := whole.packages():
+        return f"{verl_version(whole) or 'unknown release'} in {', '.join(packages)}{part}"
+    return f"no verl package here, but code that imports it{part}"
 
 
 def _history(checkout: Checkout) -> Iterator[tuple[str, str]]:
