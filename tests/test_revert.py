@@ -81,6 +81,79 @@ def test_home_branch_with_an_odd_name_or_gone(name: str, mini: Path, verl: Verl)
     same_as_before(mini)
 
 
+# --- by a switch, without a branch to go back to, or from another base
+
+
+@pytest.mark.parametrize("options", [(), ("--commit-per-codemod",), ("--branch", "mine")])
+def test_made_on_a_detached_head(options: tuple[str, ...], mini: Path, verl: Verl) -> None:
+    base = git(mini, "rev-parse", "HEAD")
+    git(mini, "switch", "-q", "--detach")
+    before = state(mini)
+    said = verl("apply", mini, *options).done(f"switch --detach {base[:10]} && git").err
+    patch = git(mini, "branch", "--show-current")
+    ran = verl("revert", mini).done(f"Switched to {base[:10]} (no branch, as before).", f"git branch -D {patch}")
+    assert f"git -C {mini} branch -D {patch}" in said and ran.out == b""
+    git(mini, "branch", "-q", "-D", patch)
+    assert state(mini) == before and leftovers(mini / ".git") == []
+
+
+def test_made_on_a_detached_head_and_gone_on(mini: Path, verl: Verl) -> None:
+    git(mini, "switch", "-q", "--detach")
+    verl("apply", mini).done()
+    write(mini, {"verl/own.py": RIGHT})
+    commit(mini)
+    verl("revert", mini).done("Reverted by commit")
+    same_as_before(mini, but=("verl/own.py",))
+
+
+@pytest.mark.parametrize("home", ["main", "feature", None])
+def test_made_from_another_base(home: str | None, mini: Path, verl: Verl) -> None:
+    """The recipe for a new release: back to where one was, which apply announced."""
+    git(mini, "tag", "v0.9.0")
+    write(mini, {"verl/own.py": RIGHT})
+    commit(mini)
+    if home == "feature":  # no ancestor of the other
+        git(mini, "switch", "-q", "--orphan", "feature")
+        write(mini, {"verl/__init__.py": ""})
+        commit(mini)
+    elif home is None:
+        git(mini, "switch", "-q", "--detach")
+    ran = verl("apply", mini, "--base", "v0.9.0", "--branch", "p40-v0.9.0").done()
+    base = git(mini, "rev-parse", "v0.9.0")[:10]
+    assert f"switch {home or f'--detach {base}'} && git" in ran.err
+    assert git(mini, "branch", "--show-current") == "p40-v0.9.0"
+    verl("revert", mini).done(f"Switched to {f'branch {home}.' if home else base}", "git branch -D p40-v0.9.0")
+    assert git(mini, "branch", "--show-current") == (home or "")
+    assert git(mini, "rev-parse", "HEAD") == git(mini, "rev-parse", home or "v0.9.0")
+    assert git(mini, "status", "--porcelain") == ""
+
+
+def test_made_from_another_base_and_gone_on(mini: Path, verl: Verl) -> None:
+    git(mini, "tag", "v0.9.0")
+    verl("apply", mini, "--base", "v0.9.0", "--branch", "p40-v0.9.0").done()
+    write(mini, {"verl/own.py": LEFT})
+    commit(mini)
+    verl("apply", mini).done("Added to branch p40-v0.9.0")
+    verl("revert", mini).done("Reverted by commit")
+    same_as_before(mini, but=("verl/own.py",))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("detached", [True, False])
+def test_a_switch_to_a_commit_is_undone_when_it_fails(number: int, detached: bool, mini: Path, verl: Verl) -> None:
+    git(mini, "switch", "-q", "--detach")
+    verl("apply", mini).done()
+    if detached:
+        git(mini, "switch", "-q", "--detach")
+    before = state(mini)
+    moment = {"before": "pass", "after": f"os.kill(os.getpid(), {int(number)}); result = (1, 'error: a filter failed')"}
+    with python(INTERRUPTED.format(command="revert", root=str(mini), **moment), stderr=subprocess.PIPE) as process:
+        assert b"Traceback" not in process.communicate()[1]
+    assert process.returncode == 128 + number
+    assert state(mini) == before and leftovers(mini / ".git") == []
+    verl("revert", mini).done("Switched to")
+
+
 # --- by a commit
 
 

@@ -53,8 +53,8 @@ def publish(checkout: GitCheckout, name: str, sha: str, *, switch_to: bool = Tru
         _switch(checkout, name, sha, interrupts)
 
 
-def switch(checkout: GitCheckout, name: str) -> None:
-    """Switch the work tree to an existing branch, keeping untracked files.
+def switch(checkout: GitCheckout, name: str, *, detach: bool = False) -> None:
+    """Switch the work tree to an existing branch, or with ``detach`` to a commit, keeping untracked files.
 
     Raises:
         GitError: it was not possible; work tree, index and HEAD are as they were.
@@ -62,7 +62,7 @@ def switch(checkout: GitCheckout, name: str) -> None:
     """
     refuse_unfinished(checkout)
     with alone(checkout.git_dir), held_signals() as interrupts:
-        _switch(checkout, name, None, interrupts)
+        _switch(checkout, name, None, interrupts, detach=detach)
 
 
 def forward(checkout: GitCheckout, sha: str) -> None:
@@ -111,7 +111,9 @@ class _Move(NamedTuple):
     undo: Callable[[str], None]
 
 
-def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts: Interrupts) -> None:
+def _switch(
+    checkout: GitCheckout, name: str, create_at: str | None, interrupts: Interrupts, *, detach: bool = False
+) -> None:
     branch = current_branch(checkout)
     created = False
 
@@ -121,9 +123,12 @@ def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts:
             create_branch(checkout, name, create_at)
             created = True
 
+    def arrived() -> bool:
+        return current_branch(checkout) == (None if detach else name) and (not detach or _head(checkout) == name)
+
     def undo(head: str) -> None:
         with opened(checkout) as repo:
-            if current_branch(checkout) == name:
+            if arrived():
                 note = ("-m", "verl-patch: switch undone")
                 if branch is None:
                     call(repo, "update-ref", *note, "--no-deref", "HEAD", head)
@@ -132,10 +137,9 @@ def _switch(checkout: GitCheckout, name: str, create_at: str | None, interrupts:
         if created and create_at is not None:
             remove_branch(checkout, name, create_at)
 
-    target = create_at or f"refs/heads/{name}"
-    command = ("switch", "--quiet", "--no-guess", name)
-    move = _Move(name, target, command, lambda: current_branch(checkout) == name, prepare, undo)
-    _move(checkout, move, interrupts)
+    target = create_at or (name if detach else f"refs/heads/{name}")
+    command = ("switch", "--quiet", "--detach" if detach else "--no-guess", name)
+    _move(checkout, _Move(name, target, command, arrived, prepare, undo), interrupts)
 
 
 def _move(checkout: GitCheckout, move: _Move, interrupts: Interrupts) -> None:

@@ -29,19 +29,20 @@ _DIFF = ("diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-ex
 
 
 class Undone(NamedTuple):
-    """How a patch was undone: by a switch to ``branch``, or by the revert commit ``sha``."""
+    """How a patch was undone: by a switch to ``branch`` or to the commit ``base``, or by the revert commit ``sha``."""
 
     commits: list[PatchCommit]
     branch: str | None = None
+    base: str | None = None
     sha: str | None = None
 
 
 def undo(checkout: GitCheckout) -> Undone:
     """Undo the patch of the branch that is checked out.
 
-    When nothing came after the patch, that is a switch back to the branch that it was made from (the patch
-    branch stays, for ``git branch -D``). Otherwise, and when that branch is checked out in another work tree, one
-    commit reverts the patch commits.
+    When nothing came after the patch, that is a switch back to the branch that it was made from, or to the commit
+    when none was checked out (the patch branch stays, for ``git branch -D``). Otherwise, and when that branch has gone
+    or is checked out in another work tree, one commit reverts the patch commits.
 
     Raises:
         GitError: there is no patch, the tree is not clean, or reverting conflicts. Nothing has changed.
@@ -51,29 +52,37 @@ def undo(checkout: GitCheckout) -> Undone:
         raise GitError("there is no patch to undo: no commit in HEAD's history was made by verl-patch and still stands")
     refuse_unfinished(checkout, instead="")
     refuse_dirty(checkout, instead="")
-    home = _home(checkout, commits)
-    if home is not None:
-        switch(checkout, home)
-        return Undone(commits, branch=home)
+    name, base = (commits[-1].trailers.get(f"Verl-Patch-{key}") for key in ("From", "Base"))
+    if name and _is_home(checkout, commits, name, base):  # what came later was added on the branch of the patch
+        switch(checkout, name)
+        return Undone(commits, branch=name)
+    if not name and base and _is_all(checkout, commits, base):
+        switch(checkout, base, detach=True)
+        return Undone(commits, base=base)
     sha = _reverse(checkout, commits)
     forward(checkout, sha)
     return Undone(commits, sha=sha)
 
 
-def _home(checkout: GitCheckout, commits: Sequence[PatchCommit]) -> str | None:
-    """Return the branch to switch back to, when the patch is all that the current branch adds to it.
+def _is_home(checkout: GitCheckout, commits: Sequence[PatchCommit], name: str, base: str | None) -> bool:
+    """Return whether to switch back to a branch: the patch is all that was added to it, or to the patch's base.
 
     git lets no branch be checked out twice: one that another work tree holds is no way back.
     """
-    name = commits[-1].trailers.get("Verl-Patch-From")  # what came later was added on the branch of the patch
-    if not name or name == current_branch(checkout):
-        return None
-    elsewhere = ["for-each-ref", "--format=%(worktreepath)", f"refs/heads/{name}"]
+    ref = f"refs/heads/{name}"
+    if name == current_branch(checkout) or gitio.run(["rev-parse", "--verify", "-q", ref], checkout.root)[0]:
+        return False
+    elsewhere = ["for-each-ref", "--format=%(worktreepath)", ref]
     if gitio.read(elsewhere, checkout.root).strip():
-        return None
-    own = ["rev-list", "--max-count", str(len(commits) + 1), "HEAD", f"^refs/heads/{name}", "--"]
+        return False
+    return _is_all(checkout, commits, ref) or bool(base and _is_all(checkout, commits, base))
+
+
+def _is_all(checkout: GitCheckout, commits: Sequence[PatchCommit], start: str) -> bool:
+    """Return whether the patch is all that the current branch adds to a branch or commit."""
+    own = ["rev-list", "--max-count", str(len(commits) + 1), "HEAD", f"^{start}", "--"]
     code, out, _ = gitio.run(own, checkout.root)
-    return name if code == 0 and set(out.decode().split()) == {commit.sha for commit in commits} else None
+    return code == 0 and set(out.decode().split()) == {commit.sha for commit in commits}
 
 
 def _reverse(checkout: GitCheckout, commits: Sequence[PatchCommit]) -> str:

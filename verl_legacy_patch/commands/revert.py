@@ -16,8 +16,9 @@ from verl_legacy_patch.commands.output import say
 def command(checkout: Path) -> None:
     """Undo the patch of the branch that is checked out in CHECKOUT.
 
-    When nothing came after it, the work tree is switched back to the branch that it was made from. Otherwise one
-    commit reverts it. The patch is found by the trailers of its commits, whatever its branch is called.
+    When nothing came after it, the work tree is switched back to the branch that it was made from, or to the commit
+    where no branch was checked out. Otherwise one commit reverts it. The patch is found by the trailers of its
+    commits, whatever its branch is called.
     """
     from verl_legacy_patch.checkout import CheckoutError, GitCheckout, open_checkout
     from verl_legacy_patch.checkout.gitio import elsewhere, show
@@ -36,10 +37,11 @@ def command(checkout: Path) -> None:
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
     lines = [f"Undone: {commit.sha[:10]} {show(commit.subject)}" for commit in undone.commits]
-    if undone.branch is None:
-        lines.append(f"Reverted by commit {(undone.sha or '')[:10]}.")
+    if undone.sha is not None:
+        lines.append(f"Reverted by commit {undone.sha[:10]}.")
     else:
-        lines.append(f"Switched to branch {show(undone.branch)}.")
+        to = f"branch {show(undone.branch)}" if undone.branch else f"{(undone.base or '')[:10]} (no branch, as before)"
+        lines.append(f"Switched to {to}.")
         if before is not None and amended(opened, undone.commits):
             lines.append(
                 f"Branch {show(before)} keeps the patch, which was amended since: what you added to it is there."

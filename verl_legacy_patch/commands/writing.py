@@ -64,10 +64,10 @@ def destination(
 
 
 def branch_name(checkout: Checkout) -> str | None:
-    """Return the branch that is checked out where the base is; None without one."""
+    """Return the branch that is checked out, where an undo leads back to, whatever the base; None without one."""
     from verl_legacy_patch.checkout import GitCheckout
 
-    if not isinstance(checkout, GitCheckout) or not checkout.is_head:
+    if not isinstance(checkout, GitCheckout):
         return None
     head = checkout.git_dir / "HEAD"  # read as a file: no process, and no GitPython in a dry run
     text = head.read_text("utf-8", "surrogateescape") if head.is_file() else ""
