@@ -14,7 +14,7 @@ from verl_legacy_patch.cards import Card
 from verl_legacy_patch.doctor import checks, facts, show
 from verl_legacy_patch.doctor.catalogue import entries
 from verl_legacy_patch.doctor.environment import Environment, visible
-from verl_legacy_patch.doctor.findings import LEVELS, Case, Code, Finding, sentences
+from verl_legacy_patch.doctor.findings import LEVELS, NOT_KNOWN, Case, Code, Finding, Settled, sentences
 
 PASCAL, VOLTA, TURING, AMPERE = (facts.as_capability(text) for text in ("6.1", "7.0", "7.5", "8.6"))
 P40 = Card("Tesla P40", PASCAL, 24576, "535.161.07")
@@ -163,10 +163,10 @@ CODES: list[tuple[Code, dict[str, str], Capability, list[str]]] = [
     (Code("0.4.1"), {**ENGINE, "vllm": "0.6.3", "vllm-pascal": "0.6.3"}, PASCAL, []),
     (Code("0.9.0.dev"), {"vllm": "0.12.0"}, TURING, ["fails vllm-release vllm-too-old"]),
     (Code("0.6.1"), ENGINE, PASCAL, []),
-    (Code("0.7.1"), {}, PASCAL, ["warns rollout-impossible v1-only"]),
+    (Code("0.7.1"), {}, PASCAL, ["fails rollout-impossible v1-only"]),
     (Code("0.7.1"), {}, VOLTA, []),
     (Code("0.7.1"), {"vllm": "0.8.5"}, VOLTA, ["fails v1-engine v1-needs-newer", "note v1-engine falls-back"]),
-    (Code("0.9.0"), {}, VOLTA, ["warns rollout-impossible starts-at-turing"]),
+    (Code("0.9.0"), {}, VOLTA, ["fails rollout-impossible starts-at-turing"]),
     (Code("0.9.0"), {}, TURING, []),
     (Code(None), {"vllm": "0.10.2"}, VOLTA, []),
     (Code("0.8.0", reported={"vllm-server-flags": 1}), {}, TURING, ["warns server-flags server-flags"]),
@@ -176,6 +176,56 @@ CODES: list[tuple[Code, dict[str, str], Capability, list[str]]] = [
 @pytest.mark.parametrize(("code", "packages", "gpu", "expected"), CODES)
 def test_checkouts(code: Code, packages: dict[str, str], gpu: Capability, expected: list[str]) -> None:
     assert names(found({"packages": packages}, gpu, code=code)) == expected
+
+
+def messages(rows: list[Finding]) -> list[str]:
+    names = show.Names("~/verl", "python")
+    return [show.as_row(row, names, "en")["message"] for row in rows]
+
+
+#: What a message says in this case, and not in another; (not known …) where nobody knows.
+OWN: list[tuple[dict[str, Any], Capability, Code | None, str]] = [
+    ({"packages": {"torch": ""}, "cuda": None, "arch": None}, PASCAL, None, "No module named 'torch'"),
+    ({"torch_error": "OSError: libx.so", "cuda": None, "arch": None}, PASCAL, None, "OSError: libx.so"),
+    ({"torch_error": "import torch gave no answer", "cuda": None, "arch": None}, PASCAL, None, NOT_KNOWN),
+    ({"packages": {"triton": "3.1.0"}}, PASCAL, None, "Found Tesla P40 which is too old"),
+    ({"packages": {"triton": "3.1.0"}, "cards": []}, PASCAL, None, NOT_KNOWN),
+    ({"packages": {"triton": "3.3.0"}}, TURING, None, NOT_KNOWN),
+    ({"variables": {"TRITON_MAX_SHARED_MEMORY": "1"}}, PASCAL, None, NOT_KNOWN),
+    ({"variables": {"VLLM_DTYPE": "x"}}, PASCAL, None, NOT_KNOWN),
+    ({"variables": {"VLLM_DTYPE": "x"}, "packages": {"vllm": "0.12.0"}}, TURING, None, "detected: VLLM_DTYPE"),
+    ({"variables": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}}, VOLTA, None, NOT_KNOWN),
+    ({"variables": {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}}, VOLTA, None, "FlashInfer requires GPUs with sm75"),
+    ({}, PASCAL, Code("0.6.1", reported={"vllm-server-flags": 1}), "Hardware limit: 49152."),
+    ({}, TURING, Code("0.6.1", reported={"vllm-server-flags": 1}), "Hardware limit: 65536."),
+    ({}, VOLTA, Code("0.6.1", reported={"vllm-server-flags": 1}), NOT_KNOWN),  # 98304 bytes are enough for 81920
+    ({"packages": {"numpy": "2.1"}}, PASCAL, Code("0.5.0", pins={"numpy": "<2"}), "verl 0.5.0 requires numpy<2"),
+    ({}, PASCAL, Code("0.5.0", python=">=3.11"), "3.10.14 not in '>=3.11'"),
+]
+
+
+@pytest.mark.parametrize(("change", "gpu", "code", "says"), OWN)
+def test_a_message_is_that_of_the_case(change: dict[str, Any], gpu: Capability, code: Code | None, says: str) -> None:
+    [said] = messages(found(change, gpu, code=code))
+    assert said == NOT_KNOWN if says == NOT_KNOWN else says in said
+
+
+def test_a_message_that_is_not_known_is_not_printed() -> None:
+    rows = found({"variables": {"TRITON_MAX_SHARED_MEMORY": "1"}})
+    lines = [line.text for line in show.findings(rows, show.Names("~/verl", "python"), "en")]
+    assert not [line for line in lines if "seen as" in line or NOT_KNOWN in line]
+    assert [line for line in lines if line.startswith("  cure:")]
+
+
+def test_what_a_script_decides_is_not_warned_of() -> None:
+    code = Code("0.6.1", reported={"vllm-server-flags": 1})
+    for script, expected in (
+        (None, ["warns server-flags server-flags"]),
+        (Settled(generates=True, serves=True), ["warns server-flags server-flags"]),
+        (Settled(generates=True, serves=False), []),
+    ):
+        assert names(found(code=code, script=script)) == expected
+    assert names(found(code=Code("0.9.0"), script=Settled(generates=False, serves=False))) == []
 
 
 def test_a_gpu_that_is_only_named_is_not_looked_for() -> None:
@@ -203,7 +253,9 @@ def test_every_sentence_is_used_in_both_languages_and_filled_by_some_check() -> 
             assert not re.search(r"\{\w+\}", "".join(data.values())), (row, data)
             assert data["source"].startswith("https://")
     scripts = {
-        name for name in sentences() if re.match("script|unknown-key|key-|nothing-|add-|close-|set-key|drop-", name)
+        name
+        for name in sentences()
+        if re.match("script|unknown-key|key-|nothing-|add-|close-|set-|drop-|rollout-vllm", name)
     }
     assert {row.said for row in rows} | {row.cure for row in rows if row.cure} | scripts == sentences().keys()
     for name, texts in sentences().items():

@@ -162,7 +162,12 @@ def test_the_language(
         (b"\xff\xfe CUDA out of memory \xe4\xbd", 0, ""),
         (b"", 1, "There is no message to explain.\n"),
         (b" \n", 1, "There is no message to explain.\n"),
-        (b"all is well", 1, "No entry of the catalogue explains this message.\n"),
+        (
+            b"all is well",
+            1,
+            "No entry of the catalogue explains this message. Give more of the log: verl-patch doctor --message - < LOG. "
+            "Or look at the machine: verl-patch doctor ~/verl\n",
+        ),
     ],
 )
 def test_messages_from_standard_input(given: bytes, code: int, says: str) -> None:

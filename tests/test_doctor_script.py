@@ -15,10 +15,12 @@ from verl_legacy_patch.capability import DEFAULT_CAPABILITY, Capability
 from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.doctor import script as module
+from verl_legacy_patch.doctor import show
 from verl_legacy_patch.doctor.code import read_code
 from verl_legacy_patch.doctor.environment import Environment
-from verl_legacy_patch.doctor.findings import Case, Code, Finding
+from verl_legacy_patch.doctor.findings import NOT_KNOWN, Case, Code, Finding
 from verl_legacy_patch.doctor.script import assigned, check_script
+from verl_legacy_patch.doctor.settled import settled
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.plan import make_plan
 from verl_legacy_patch.target import Target
@@ -148,6 +150,81 @@ def test_what_a_finding_says(checkout: Path) -> None:
     [row] = rows(f"{RUN}\\\n    'actor_rollout_ref.rollout.dtype=bfloat16' \\\n    trainer.nnodes=1", checkout)
     assert row.detail("en") == "line 2: actor_rollout_ref.rollout.dtype=bfloat16"
     assert row.values["new"] == "actor_rollout_ref.rollout.dtype=float32"
+
+
+#: Words of a command -> what is printed when it runs, and the cure; (not known …) where nobody knows.
+CASES: dict[str, tuple[str, str]] = {
+    "actor_rollout_ref.rollout.enable_prefix_cashing=False": (
+        "Could not override 'actor_rollout_ref.rollout.enable_prefix_cashing'. "
+        "To append to your config use +actor_rollout_ref.rollout.enable_prefix_cashing=False",
+        "actor_rollout_ref.rollout.enable_prefix_caching=…",
+    ),
+    # as a whole it is like enable_prefix_caching, and has nothing to do with it
+    "actor_rollout_ref.rollout.enable_chunked_prefill=False": (
+        "Could not override 'actor_rollout_ref.rollout.enable_chunked_prefill'.",
+        "leave actor_rollout_ref.rollout.enable_chunked_prefill out",
+    ),
+    "+trainer.nnodes=2": ("An item is already at 'trainer.nnodes'", "trainer.nnodes=…"),
+    "~trainer.nodes": ("Could not delete from config. 'trainer.nodes' does not exist.", "leave ~trainer.nodes out"),
+    "actor_rollout_ref.rollout.name=sglang": ("SGLang only supports sm75", "actor_rollout_ref.rollout.name=vllm"),
+    "actor_rollout_ref.rollout.name=trtllm": (NOT_KNOWN, "actor_rollout_ref.rollout.name=vllm"),
+    "role.strategy=megatron": ("No module named 'megatron'", "actor_rollout_ref.actor.strategy=fsdp"),
+    "role.strategy=automodel": (NOT_KNOWN, "actor_rollout_ref.actor.strategy=fsdp"),
+    "actor_rollout_ref.rollout.max_num_batched_tokens=600 data.max_prompt_length=512 +data.max_response_length=256": (
+        "max_num_batched_tokens (600) is smaller than max_model_len (768)",
+        "actor_rollout_ref.rollout.max_num_batched_tokens=768",
+    ),
+    "data.max_prompt_length=8000 +data.max_response_length=1000": (
+        "max_num_batched_tokens (8192) is smaller than max_model_len (9000)",
+        "actor_rollout_ref.rollout.max_num_batched_tokens=9000",
+    ),
+    "+critic.ulysses_sequence_parallel_size=2": (
+        "sequence parallelism for critic,",
+        "ulysses_sequence_parallel_size=1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), CASES.items())
+def test_message_and_cure_are_those_of_the_case(words: str, expected: tuple[str, str], checkout: Path) -> None:
+    [row] = rows(RUN + words, checkout)
+    for language in ("en", "zh"):
+        data = show.as_row(row, show.Names("~/verl", "python"), language)
+        assert expected[0] in data["message"]
+        assert expected[1] in data["cure"] or language == "zh"
+        assert not re.search(r"\{\w+\}", "".join(data.values()))
+
+
+#: Scripts -> whether they generate, and whether by the asynchronous server with prefix caching or chunked prefill.
+FLAG = "+actor_rollout_ref.rollout.engine_kwargs.vllm.no_enable_"
+DECIDED: dict[str, tuple[bool, bool] | None] = {
+    "echo hello": None,
+    RUN: (True, True),
+    RUN + "+actor_rollout_ref.rollout.mode=sync": (True, False),
+    RUN + "+actor_rollout_ref.rollout.mode=async": (True, True),
+    RUN + "actor_rollout_ref.rollout.name=hf": (True, False),
+    f"{RUN} {FLAG}prefix_caching=True": (True, True),
+    f"{RUN} {FLAG}prefix_caching=True {FLAG}chunked_prefill=True": (True, False),
+    "torchrun -m verl.trainer.fsdp_sft_trainer data.batch=1": (False, False),
+    "torchrun -m verl.trainer.fsdp_sft_trainer data.batch=1\n" + RUN: (True, True),
+}
+
+
+@pytest.mark.parametrize(("script", "expected"), DECIDED.items())
+def test_what_a_script_decides(script: str, expected: tuple[bool, bool] | None, checkout: Path) -> None:
+    assert settled(script.encode(), open_checkout(checkout)) == expected
+
+
+def test_the_cure_is_for_what_was_looked_at(verl: Verl, mini: Path) -> None:
+    def cure(*more: str) -> str:
+        found = verl("doctor", mini, "--format", "json", *more).data["findings"]
+        return next(str(row["cure"]) for row in found if row["id"] == "sites-left")
+
+    assert cure("--gpu", "t4").endswith(f"{mini} --gpu t4")
+    (mini / ".verl-patch.toml").write_text('dtype = "float16"\nattn = "sdpa"\n')
+    assert cure("--gpu", "t4").endswith(" --gpu t4 --dtype float16 --attn sdpa")
+    ran = verl("doctor", "--gpu", "t4", "--message", "No module named flash_attn", "--lang", "en")
+    assert "verl-patch apply ~/verl --gpu t4   (adds" in ran.done().out.decode()
 
 
 def test_variables_of_a_script() -> None:

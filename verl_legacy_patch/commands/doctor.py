@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from verl_legacy_patch.doctor.environment import Environment
     from verl_legacy_patch.doctor.findings import Case, Finding
     from verl_legacy_patch.doctor.show import Line, Names
+    from verl_legacy_patch.target import Target
 
 
 @click.command("doctor")
@@ -47,7 +49,9 @@ def command(
 
     spoken = language(lang, os.environ)
     if message is not None:
-        names = show.Names(str(checkout or "~/verl"), python or "python")
+        named = _named(gpu)
+        card = f" --gpu {shlex.quote(gpu.strip())}" if gpu and named else ""
+        names = show.Names(str(checkout or "~/verl"), python or "python", card, card)
         return _explain(_read() if message == "-" else message, names, spoken, output)
     if script is not None and checkout is None:
         raise click.UsageError("--script needs the CHECKOUT that the script runs with")
@@ -57,7 +61,8 @@ def command(
 
     names = show.Names(str(checkout or "~/verl"), python or usual_python(os.environ))
     environment = look(names.python)
-    case, findings = _examine(environment, checkout, named, script)
+    case, target, findings = _examine(environment, checkout, named, script)
+    names = _for_target(names, case, target, gpu)
     try:
         if output == "json":
             _emit(show.diagnosis(environment, case, names, findings, spoken))
@@ -83,41 +88,63 @@ def _named(gpu: str | None) -> Capability | None:
 
 def _examine(
     environment: Environment, path: Path | None, named: Capability | None, script: Path | None
-) -> tuple[Case, list[Finding]]:
+) -> tuple[Case, Target, list[Finding]]:
     from verl_legacy_patch.capability import DEFAULT_CAPABILITY
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
     from verl_legacy_patch.doctor.checks import examine, in_order
     from verl_legacy_patch.doctor.findings import Case
+    from verl_legacy_patch.target import Target
 
     capability = named or environment.weakest() or DEFAULT_CAPABILITY
     case = Case(environment, capability, planned=named is not None)
     if path is None:
-        return case, examine(case)
+        return case, Target(capability=capability), examine(case)
     from verl_legacy_patch.doctor.code import read_code
     from verl_legacy_patch.doctor.script import ScriptError, check_script
+    from verl_legacy_patch.doctor.settled import settled
+    from verl_legacy_patch.languages import SourceError
     from verl_legacy_patch.plan import make_plan
 
     try:
         opened = open_checkout(path)
         run = read_run(opened.root, {"gpu": str(capability)})
         plan = make_plan(opened, run.codemods, run.target, within=run.scope)
-        case = Case(environment, capability, read_code(opened, plan), named is not None)
+        source = script.read_bytes() if script is not None else None
+        decided = settled(source, opened) if source is not None else None
+        case = Case(environment, capability, read_code(opened, plan), named is not None, decided)
         findings = examine(case)
-        if script is not None:
-            source = script.read_bytes()
+        if source is not None:
             findings += check_script(source, str(script), opened, case, plan.codemods, run.target)
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
     except ScriptError as error:
         raise Refused(str(error), 4) from None
+    except SourceError as error:
+        raise Refused(f"{script}:{error.line}: {error}", 4) from None
     except OSError as error:
         raise click.UsageError(f"{script}: {error.strerror or error}") from None
-    return case, in_order(findings)
+    return case, run.target, in_order(findings)
+
+
+def _for_target(names: Names, case: Case, target: Target, gpu: str | None) -> Names:
+    """Return the names with the options that ``verl-patch apply`` needs for what was looked at."""
+    from verl_legacy_patch.capability import DEFAULT_CAPABILITY
+
+    card = ""
+    if case.planned and gpu:
+        card = f" --gpu {shlex.quote(gpu.strip())}"
+    elif case.gpu != DEFAULT_CAPABILITY:
+        card = f" --gpu {case.gpu}"
+    usual = type(target)()
+    chosen = [(name, getattr(target, name)) for name in ("dtype", "attn")]
+    more = "".join(f" --{name} {value}" for name, value in chosen if value != getattr(usual, name))
+    return names._replace(card=card, target=card + more)
 
 
 def _explain(message: str, names: Names, language: str, output: str) -> int:
     from verl_legacy_patch.doctor import show
     from verl_legacy_patch.doctor.catalogue import find
+    from verl_legacy_patch.doctor.findings import filled
 
     found = find(message)
     if output == "json":
@@ -125,7 +152,8 @@ def _explain(message: str, names: Names, language: str, output: str) -> int:
     elif found:
         _print(show.explanation(found, names, language))
     if not found:
-        click.echo(show.WORDS[language]["nothing" if message.strip() else "empty"], err=True)
+        said = show.WORDS[language]["nothing" if message.strip() else "empty"]
+        click.echo(filled(said, names.values()), err=True)
     return 0 if found else 1
 
 

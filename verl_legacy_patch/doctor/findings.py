@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.doctor.environment import Environment
@@ -41,6 +41,11 @@ class Finding:
         """Return what was found, in words."""
         return filled(sentences()[self.said][language], self.values)
 
+    def message(self, usual: str) -> str:
+        """Return what is printed when it happens: in this case, where the sentence knows, else as usual."""
+        own = sentences()[self.said].get("message")
+        return usual if own is None else filled(own, self.values) or NOT_KNOWN
+
 
 @dataclass(frozen=True)
 class Code:
@@ -63,14 +68,35 @@ class Code:
     plain_trl: bool = False
 
 
+class Settled(NamedTuple):
+    """What a launch script decides: of all its trainer commands together.
+
+    Attributes:
+        generates: whether one of them generates; SFT does not.
+        serves: whether one of them may start the asynchronous vLLM server with prefix caching or chunked prefill on.
+    """
+
+    generates: bool
+    serves: bool
+
+
 @dataclass(frozen=True)
 class Case:
-    """What is looked at: the machine, the GPU that counts, the checkout; ``planned`` when the GPU was named."""
+    """What is looked at.
+
+    Attributes:
+        environment: the machine.
+        gpu: the one that counts.
+        code: the checkout.
+        planned: whether the GPU was named.
+        script: what a launch script decides.
+    """
 
     environment: Environment
     gpu: Capability
     code: Code | None = None
     planned: bool = False
+    script: Settled | None = None
 
     def installed(self, package: str) -> str:
         """Return the version of an installed package; empty when it is not installed."""
@@ -86,12 +112,15 @@ class Case:
         return self.installed("vllm") or self.installed("vllm-pascal")
 
 
+#: Stands for the message of a case whose literal message is not known. It is not printed.
+NOT_KNOWN = "(not known for this case)"
+
 Check = Callable[[Case], Iterator[Finding]]
 
 
 @cache
 def sentences() -> Mapping[str, Mapping[str, str]]:
-    """Return what the checks say: name -> language -> text."""
+    """Return what the checks say: name -> language -> text; ``message`` is what is printed in this very case."""
     import yaml
 
     text = (files("verl_legacy_patch.doctor") / "sentences.yaml").read_text("utf-8")

@@ -20,8 +20,11 @@ _NAMED = re.compile(rb"config_name\s*=\s*[\"']([\w./-]+)[\"']")
 _OVERRIDE = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w.-]*)(?:=|$)")
 _CHOICE = re.compile(r"\+?([A-Za-z_][\w/]*(?:@[\w.]*)?)=([\w.-]+)$")
 
+#: How alike two parts of a key have to be.
+_SLIP = 0.8
 
-class _Run(NamedTuple):
+
+class Started(NamedTuple):
     """A command that runs a trainer: the composition that it gets, and the words after the module."""
 
     primary: str
@@ -36,23 +39,32 @@ def unknown_keys(source: bytes, checkout: Checkout) -> Iterator[Finding]:
         SourceError: the script cannot be parsed.
     """
     lines, checked = Lines(source), 0
-    for command in commands(source):
-        run = _run(command.words, checkout)
-        keys = composed_keys(checkout, run.primary, run.choices) if run else None
-        if run is None or keys is None:
-            continue
+    for run, keys in runs(source, checkout):
         checked += 1
         # what the command adds itself may be set by a later word
         added = {key.removesuffix("=").lstrip("+") for key in map(_added, run.words) if key}
         for word in run.words:
             for finding in _refused(word.text, keys, added, run.primary):
                 line = str(lines.locate(word.span.start)[0])
-                yield replace(finding, values={**finding.values, "line": line})
+                yield replace(finding, values={**finding.values, "line": line, "word": word.text})
     if not checked:
         yield Finding("script-unread", "note", "script-unread")
 
 
-def _run(words: Sequence[Word], checkout: Checkout) -> _Run | None:
+def runs(source: bytes, checkout: Checkout) -> Iterator[tuple[Started, Mapping[tuple[str, ...], Node]]]:
+    """Yield the commands of a script that run a trainer, each with the keys of its configuration.
+
+    Raises:
+        SourceError: the script cannot be parsed.
+    """
+    for command in commands(source):
+        run = _run(command.words, checkout)
+        keys = composed_keys(checkout, run.primary, run.choices) if run else None
+        if run is not None and keys is not None:
+            yield run, keys
+
+
+def _run(words: Sequence[Word], checkout: Checkout) -> Started | None:
     """Return what a command runs; None for anything but a trainer of verl with a configuration of its own."""
     texts = [word.text for word in words]
     at, path = next(((at, path) for at, text in enumerate(texts) if (path := _module(text, texts[at - 1]))), (0, ""))
@@ -71,7 +83,7 @@ def _run(words: Sequence[Word], checkout: Checkout) -> _Run | None:
         match = _NAMED.search(checkout.read_path(path.replace("verl/", f"{package}/", 1)) or b"")
         primary = match[1].decode() if match else ""
     primary = primary.removesuffix(".yaml")
-    return _Run(primary, [word.text for word in rest if _is_choice(word.text, checkout)], rest) if primary else None
+    return Started(primary, [word.text for word in rest if _is_choice(word.text, checkout)], rest) if primary else None
 
 
 def _module(text: str, before: str) -> str:
@@ -108,15 +120,29 @@ def _refused(text: str, keys: Mapping[tuple[str, ...], Node], added: set[str], p
     if open_ended or any(key == one or key.startswith(f"{one}.") for one in added if prefix == ""):
         return
     if prefix == "" and not known:
-        names = [".".join(each) for each in keys if len(each) == len(path)]
-        close = difflib.get_close_matches(key, names, 1, 0.85)
+        close = _close(path, keys)
         said = "unknown-key-close" if close else "unknown-key"
         cure = "close-key" if close else "add-key"
-        yield Finding("unknown-key", "fails", said, {**values, "close": close[0] if close else ""}, cure)
+        yield Finding("unknown-key", "fails", said, {**values, "close": close}, cure)
     elif prefix == "+" and _holds(known) and not text.partition("=")[2].startswith(("[", "{")):
         yield Finding("unknown-key", "fails", "key-exists", values, "set-key")
     elif prefix == "~" and not known:
         yield Finding("unknown-key", "fails", "nothing-to-delete", values, "drop-word")
+
+
+def _close(path: tuple[str, ...], keys: Mapping[tuple[str, ...], Node]) -> str:
+    """Return the key that a path is a slip of: each of its parts is the same or nearly so; empty for none.
+
+    Long paths with the same beginning are alike as a whole, whatever they end in.
+    """
+    best, found = 0.0, ""
+    for each in keys:
+        if len(each) != len(path):
+            continue
+        ratios = [difflib.SequenceMatcher(None, *pair).ratio() for pair in zip(path, each, strict=True)]
+        if min(ratios) >= _SLIP and sum(ratios) > best:
+            best, found = sum(ratios), ".".join(each)
+    return found
 
 
 def _holds(known: Node | bool) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from verl_legacy_patch.checkout.base import Checkout
 from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.doctor.catalogue import entries
 from verl_legacy_patch.doctor.checks.variables import variables
 from verl_legacy_patch.doctor.facts import facts
 from verl_legacy_patch.doctor.findings import Case, Finding, Level
@@ -24,6 +25,18 @@ ENTRIES = {
     "sequence-parallel": "sequence-parallel",
     "unsupported-backend": "unsupported-backend",
 }
+#: Backends that are modules of their own, by their names.
+_MODULES = ("megatron", "veomni", "torchtitan")
+#: The numbers in what ``batched-tokens`` reports.
+_BUDGET = re.compile(
+    r"(?:^(?P<budget>\d+) tokens, but )?prompt and response need (?P<needed>\d+)(?: tokens, the default budget is "
+    r"(?P<default>\d+))?"
+)
+_TOO_SMALL = (
+    "ValueError: max_num_batched_tokens ({budget}) is smaller than max_model_len ({needed}). This effectively limits "
+    "the maximum sequence length to max_num_batched_tokens"
+)
+_PARALLEL = "When using sequence parallelism for {role}, you must enable `use_remove_padding`."
 #: Variables that are looked for, beside those that nothing reads.
 _NAMES = ("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1")
 _VALUE = r"""=("[^"\n]*"|'[^'\n]*'|[^\s;&|]*)"""
@@ -74,7 +87,29 @@ def _finding(site: Site, word: str) -> Iterator[Finding]:
         )
     elif site.action == "report" and site.codemod in ENTRIES:
         level: Level = "warns" if site.codemod == "dead-keys" else "fails"
-        yield Finding(ENTRIES[site.codemod], level, "script-report", values)
+        entry, cure, more = _reported(site, word)
+        yield Finding(entry, level, "script-report", {**values, **more}, cure)
+
+
+def _reported(site: Site, word: str) -> tuple[str, str, dict[str, str]]:
+    """Return the entry for what a codemod reports, the cure where it is known here, and what fills both.
+
+    ``seen`` is the message of this very case; empty where it is not known.
+    """
+    entry = ENTRIES[site.codemod]
+    if entry == "unsupported-backend":
+        backend = next((name for name in _MODULES if name in word.lower()), "")
+        seen = f"ModuleNotFoundError: No module named '{backend}'" if backend else ""
+        if "sglang" in word.lower():
+            return "sglang-capability", "rollout-vllm", {"seen": entries()["sglang-capability"].message}
+        return entry, "rollout-vllm" if "TensorRT" in site.reason else "", {"seen": seen}
+    if entry == "token-budget" and (numbers := _BUDGET.search(site.reason)):
+        budget, needed = numbers["budget"] or numbers["default"], numbers["needed"]
+        return entry, "set-budget", {"needed": needed, "seen": _TOO_SMALL.format(budget=budget, needed=needed)}
+    if entry == "sequence-parallel":
+        role = "critic" if "critic" in word else "actor/ref policy"
+        return entry, "", {"seen": _PARALLEL.format(role=role)}
+    return entry, "", {"seen": entries()[entry].message}
 
 
 def _word(line: str, column: int) -> str:

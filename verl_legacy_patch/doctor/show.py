@@ -23,7 +23,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "checkout": "checkout", "checked": "checked for", "none": "none",
         "fine": "Nothing found that would fail.",
         "count": "{fails} will fail, {warns} may fail.",
-        "nothing": "No entry of the catalogue explains this message.",
+        "nothing": "No entry of the catalogue explains this message. Give more of the log: "
+        "verl-patch doctor --message - < LOG. Or look at the machine: verl-patch doctor {checkout}",
         "empty": "There is no message to explain.",
     },
     "zh": {
@@ -33,7 +34,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "checkout": "代码", "checked": "检查对象", "none": "无",
         "fine": "没有发现会失败的地方。",
         "count": "{fails} 项会失败，{warns} 项可能失败。",
-        "nothing": "目录里没有能解释这条信息的条目。",
+        "nothing": "目录里没有能解释这条信息的条目。可以给出更多日志：verl-patch doctor --message - < 日志文件；"
+        "或者检查这台机器：verl-patch doctor {checkout}",
         "empty": "没有要解释的信息。",
     },
 }  # fmt: skip
@@ -41,14 +43,22 @@ COLOURS: Mapping[Level, str] = {"fails": "red", "warns": "yellow", "note": "cyan
 
 
 class Names(NamedTuple):
-    """What fills the texts: the checkout and the Python as the user names them."""
+    """What fills the texts: the checkout and the Python as the user names them.
+
+    Attributes:
+        card: the option of ``verl-patch apply`` that names the GPU, behind a space; empty for its default.
+        target: the same with dtype and attention.
+    """
 
     checkout: str
     python: str
+    card: str = ""
+    target: str = ""
 
     def values(self) -> dict[str, str]:
         """Return them ready for a command line."""
-        return {"checkout": _quoted(self.checkout), "python": _quoted(self.python)}
+        paths = {"checkout": _quoted(self.checkout), "python": _quoted(self.python)}
+        return {**paths, "card": self.card, "target": self.target}
 
 
 def _quoted(path: str) -> str:
@@ -93,17 +103,17 @@ def _row(word: str, text: str, language: str, indent: str = "  ") -> Line:
 def findings(found: Sequence[Finding], names: Names, language: str) -> Iterator[Line]:
     """Yield a block for each finding; entries that several share are explained once."""
     words = WORDS[language]
-    said: set[str] = set()
+    said: set[tuple[str, str]] = set()
     for finding in found:
         entry, mark = entries()[finding.id], f"{words[finding.level]}{words['colon']}".rstrip()
         yield Line(f"{' ' if language == 'en' else ''}{entry.title[language]}", mark, finding.level)
         row = as_row(finding, names, language)
         for name in ("message", "detail", "why", "cure", "source"):
             printed = name != "message" or not row[name].startswith("(")
-            once = name not in ("message", "why", "source") or entry.id not in said
+            once = name not in ("message", "why", "source") or (entry.id, row[name]) not in said
             if printed and once:
                 yield _row(words[name], row[name], language)
-        said.add(entry.id)
+            said.add((entry.id, row[name]))
         yield Line("")
     counts = {level: str(sum(one.level == level for one in found)) for level in ("fails", "warns")}
     yield Line(words["fine"] if counts == {"fails": "0", "warns": "0"} else filled(words["count"], counts))
@@ -145,6 +155,7 @@ def as_row(finding: Finding, names: Names, language: str) -> dict[str, str]:
     if finding.cure:
         row["cure"] = filled(sentences()[finding.cure][language], {**finding.values, **names.values()})
     row["source"] = finding.source or row["source"]
+    row["message"] = finding.message(row["message"])
     return {**row, "level": finding.level, "detail": filled(finding.detail(language), names.values())}
 
 

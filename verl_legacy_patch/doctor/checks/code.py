@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from verl_legacy_patch.doctor.findings import Case, Finding
+from verl_legacy_patch.gpus import GPUS
+
+#: Bytes of shared memory that the kernel is reported to ask for.
+_NEEDED = 81920
+_SHARED = (
+    f"triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: {_NEEDED}, "
+    "Hardware limit: {limit}."
+)
 
 
 def sites(case: Case) -> Iterator[Finding]:
@@ -17,5 +25,9 @@ def sites(case: Case) -> Iterator[Finding]:
 
 def server_flags(case: Case) -> Iterator[Finding]:
     """A server that drops False, so that vLLM's own defaults run the kernel that does not fit."""
+    if case.script is not None and not case.script.serves:
+        return
     if case.code and case.code.reported.get("vllm-server-flags"):
-        yield Finding("server-flags", "warns", "server-flags", {"release": case.code.release or "?"})
+        limit = next((gpu.shared_memory for gpu in GPUS.values() if gpu.capability == case.gpu), 0) * 1024
+        seen = _SHARED.format(limit=limit) if 0 < limit < _NEEDED else ""
+        yield Finding("server-flags", "warns", "server-flags", {"release": case.code.release or "?", "seen": seen})

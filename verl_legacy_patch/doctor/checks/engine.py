@@ -58,13 +58,15 @@ def sglang(case: Case) -> Iterator[Finding]:
 def rollout(case: Case) -> Iterator[Finding]:
     """A release that generates in no way that this GPU can go."""
     release = facts.numbers(case.code.release if case.code else None)
+    if case.script is not None and not case.script.generates:
+        return
     if case.code is None or release < facts.version("verl-v1-only") or case.gpu >= AMPERE:
         return
     values = {"release": case.code.release or "", "gpu": str(case.gpu), "version": case.vllm}
     first = facts.facts()["vllm-v1-below-ampere"].value
     if case.gpu < facts.capability("vllm-capability"):
-        yield Finding("rollout-impossible", "warns", "v1-only", {**values, "newest": "v0.6.1"})
+        yield Finding("rollout-impossible", "fails", "v1-only", {**values, "newest": "v0.6.1"})
     elif case.gpu < TURING and release >= facts.version("verl-turing-only"):
-        yield Finding("rollout-impossible", "warns", "starts-at-turing", {**values, "newest": "v0.8.0"})
+        yield Finding("rollout-impossible", "fails", "starts-at-turing", {**values, "newest": "v0.8.0"})
     elif case.vllm and facts.numbers(case.vllm) < facts.numbers(first):
         yield Finding("v1-engine", "fails", "v1-needs-newer", {**values, "first": first})

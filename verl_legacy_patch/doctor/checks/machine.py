@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.cards import Card
 from verl_legacy_patch.doctor.facts import allows, driver_runs, install_torch, least_driver, runs_on
 from verl_legacy_patch.doctor.findings import Case, Finding
+
+#: What Python prints of an exception; other words about PyTorch are doctor's own.
+_RAISED = re.compile(r"\w+(?:Error|Exception): ")
 
 
 def gpus(case: Case) -> Iterator[Finding]:
@@ -58,6 +62,7 @@ def torch(case: Case) -> Iterator[Finding]:
     if found.python_error:
         return
     values = {"have": found.python, "torch": case.installed("torch"), "why": found.torch_error, **_install(case)}
+    values["seen"] = found.torch_error if _RAISED.match(found.torch_error) else ""
     if found.torch_error:
         yield Finding("torch-broken", "fails", "torch-broken", values, "install-torch")
     elif not case.installed("torch"):

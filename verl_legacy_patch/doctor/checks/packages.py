@@ -30,7 +30,7 @@ def flash_attn(case: Case) -> Iterator[Finding]:
 def triton(case: Case) -> Iterator[Finding]:
     """Triton compiles for 7.0 and newer; from 3.3 on its matrix products below 8.0 are slow."""
     version = case.version("triton")
-    values = {"version": case.installed("triton"), "gpu": str(case.gpu)}
+    values = {"version": case.installed("triton"), "gpu": str(case.gpu), "seen": _too_old(case)}
     if not version or "triton-pascal" in case.environment.versions or case.gpu >= AMPERE:
         return
     if case.gpu < facts.capability("triton-capability"):
@@ -39,6 +39,18 @@ def triton(case: Case) -> Iterator[Finding]:
     elif version >= facts.version("triton-without-old-tensor-cores"):
         source = facts.facts()["triton-without-old-tensor-cores"].source
         yield Finding("triton-tensor-cores", "note", "triton-slow", values, source=source)
+
+
+def _too_old(case: Case) -> str:
+    """Return what PyTorch says of the card; empty where its name is not known."""
+    names = [card.name for card in case.environment.cards if card.capability == case.gpu]
+    if not names:
+        return ""
+    return (
+        f"RuntimeError: Found {names[0]} which is too old to be supported by the triton GPU compiler, which is used as "
+        "the backend. Triton only supports devices of CUDA Capability >= 7.0, but your device is of CUDA capability "
+        f"{case.gpu}"
+    )
 
 
 def value_head(case: Case) -> Iterator[Finding]:
@@ -67,4 +79,5 @@ def pins(case: Case) -> Iterator[Finding]:
         have = case.installed(package)
         if have and not facts.allows(specifier, have):
             values = {"package": package, "have": have, "wanted": specifier, "quoted": f"'{package}{specifier}'"}
+            values["release"] = (case.code and case.code.release) or "?"
             yield Finding("requirement", "warns", "requirement", values)

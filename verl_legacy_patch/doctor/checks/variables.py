@@ -14,7 +14,10 @@ def variables(case: Case) -> Iterator[Finding]:
     said = case.environment.variables
     for name in facts.facts()["useless-variables"].value:
         if name in said:
-            yield Finding("useless-variable", "warns", f"useless-{name}", {"name": name})
+            # from about here on vLLM names variables of its prefix that it does not know
+            known = case.vllm and facts.numbers(case.vllm) >= facts.version("vllm-v0-gone")
+            seen = f"WARNING Unknown vLLM environment variable detected: {name}" if known else ""
+            yield Finding("useless-variable", "warns", f"useless-{name}", {"name": name, "seen": seen})
     yield from _attention(case, said.get("VLLM_ATTENTION_BACKEND", "").strip().upper())
     yield from _engine(case, said.get("VLLM_USE_V1", "").strip())
 
@@ -27,7 +30,8 @@ def _attention(case: Case, backend: str) -> Iterator[Finding]:
         source = facts.facts()["vllm-attention-backend-deprecated"].source
         yield Finding("useless-variable", "warns", "backend-not-read", values, "backend-argument", source)
     elif least and case.gpu < facts.as_capability(least):
-        yield Finding("attention-backend", "fails", "backend-needs", {**values, "least": least})
+        seen = "FlashInfer requires GPUs with sm75 or higher" if backend.startswith("FLASHINFER") else ""
+        yield Finding("attention-backend", "fails", "backend-needs", {**values, "least": least, "seen": seen})
     elif backend == "XFORMERS" and version >= facts.version("vllm-xformers-gone"):
         yield Finding("attention-backend", "fails", "backend-gone", values)
 
