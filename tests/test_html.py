@@ -154,10 +154,15 @@ def test_the_counts_are_those_of_the_summary(plan: Plan, page: str) -> None:
     text = " ".join(Page(page).text.split())
     said = "\n".join(summary(plan, About("sample", "0.0", None)))
     places, files, new = re.search(r"(\d+) places in (\d+) files, and (\d+) new files", said).groups()  # type: ignore[union-attr]
-    assert f"{places} places in {files} files and {new} new files change" in text
-    for title, shown in (("Please review", "{} of them change"), ("Not rewritten", "{} more are for a person")):
+    hunks = page.count('<article class="hunk"')
+    assert f"{places} places in {files} files and {new} new files change, shown as {hunks} changes" in text
+    shown_as = (("Please review", "{} of them change"), ("Not rewritten", "{} other places are not rewritten"))
+    for title, shown in shown_as:
         count = re.search(rf"{title}.*\((\d+) places\)", said)[1]  # type: ignore[index]
         assert shown.format(count) in text
+    review = [site for site in plan.rewritten() if site.grade == "review"]
+    own = sum(site.path.startswith("verl/") for site in review)
+    assert 0 < own < len(review) and f"{own} in verl itself, the others in scripts and recipes" in text
     kept, unread = (re.search(rf"{title} \((\d+) ", said)[1] for title in ("Left alone", "Not looked into"))  # type: ignore[index]
     assert f"{kept} stay, with the reason; {unread} files not looked into" in text
 

@@ -14,7 +14,7 @@ from verl_legacy_patch.commands.output import coloured
 from verl_legacy_patch.miniature import sample
 from verl_legacy_patch.plan import FileChange, Plan, make_plan
 from verl_legacy_patch.report import patch
-from verl_legacy_patch.roles import ROLES, SHARED, role_of
+from verl_legacy_patch.roles import ROLES, SHARED, importance, role_of
 from verl_legacy_patch.setting import Edit, Span
 from verl_legacy_patch.target import Target
 from verl_legacy_patch.view import annotated, in_order, stat
@@ -61,6 +61,7 @@ def test_order(plan: Plan) -> None:
     assert sorted(paths) == [change.path for change in plan.changes]
     ranks = [
         "verl/workers/actor/dp_actor.py",
+        "verl/trainer/fsdp_sft_trainer.py",
         "verl/utils/torch_padding.py",  # new: behind the code that imports it
         "verl/trainer/config/actor/actor.yaml",
         "scripts/model_merger.py",
@@ -68,6 +69,28 @@ def test_order(plan: Plan) -> None:
         "verl/trainer/config/_generated_ppo_trainer.yaml",
     ]
     assert [path for path in paths if path in ranks] == ranks
+    assert paths[0].startswith("verl/workers/actor/")
+
+
+def test_the_way_of_training_comes_first() -> None:
+    ordered = [
+        "verl/workers/actor/dp_actor.py",
+        "verl/trainer/ppo/ray_trainer.py",
+        "verl/workers/fsdp_workers.py",
+        "verl/models/transformers/llama.py",
+        "verl/utils/torch_functional.py",
+        "verl/workers/critic/dp_critic.py",
+        "verl/workers/rollout/vllm_rollout/x.py",
+        "verl/workers/reward_model/model.py",
+        "verl/trainer/fsdp_sft_trainer.py",
+        "verl/model_merger/base_model_merger.py",
+        "verl/trainer/config/actor/actor.yaml",
+        "recipe/prime/prime_core.py",
+        "scripts/model_merger.py",
+        "examples/run.sh",
+        "verl/trainer/config/_generated_ppo_trainer.yaml",
+    ]
+    assert sorted(set(ordered), key=importance) == ordered
 
 
 def test_each_hunk_stands_below_its_reason(plan: Plan) -> None:

@@ -23,6 +23,9 @@ SHARED = "shared"
 
 _ROLES = {role: re.compile(pattern, re.IGNORECASE) for role, pattern in ROLES.items()}
 _ASIDE = lazy(r"(?:^|/)(?:recipe|recipes|experimental)/")
+#: Roles in the order of a reviewer, behind the actor and what is shared.
+_AFTER = ("critic", "ref", "rollout", "reward", "SFT", "merger", "generated", "scripts")
+_TRAINER = lazy(r"(?:^|/)(?:workers|trainer)/")
 _EXAMPLES = lazy(r"(?:^|/)(?:examples?|scripts?|docker|tools)/")
 
 
@@ -33,8 +36,12 @@ def role_of(path: str) -> str:
     return next((role for role, pattern in _ROLES.items() if pattern.search(path)), SHARED)
 
 
-def importance(path: str) -> tuple[int, str]:
-    """Return a key that puts what every run goes through first, and what repeats other files last."""
+def importance(path: str) -> tuple[int, int, str]:
+    """Return a key that puts what every run goes through first, and what repeats other files last.
+
+    Among equals it is the way of training: actor, workers and trainer, what these share, the other roles, and last
+    what turns checkpoints into models.
+    """
     if is_mirror(path):
         rank = 5
     elif path.endswith((".sh", ".bash")):
@@ -45,4 +52,7 @@ def importance(path: str) -> tuple[int, str]:
         rank = 2
     else:
         rank = 0 if path.endswith((".py", ".pyi")) else 1
-    return rank, path
+    role = role_of(path)
+    if role == SHARED:
+        return rank, 1 if _TRAINER.search(path) else 2, path
+    return rank, 0 if role == "actor" else 3 + _AFTER.index(role), path

@@ -36,7 +36,7 @@ def summary(plan: Plan, about: About) -> list[str]:
         changed = sum(change.status == "modified" for change in plan.changes)
         added = len(plan.changes) - changed
         new = f", and {number(added, 'new file')}" if added else ""
-        lines.append(f"{number(len(rewritten), 'place')} in {number(changed, 'file')}{new}:")
+        lines.append(f"{number(len(rewritten), 'place')} in {number(changed, 'file')}{new}{_apart(rewritten)}:")
         lines += [f"  {row}" for row in _by_codemod(plan)]
     else:
         lines.append("Nothing to rewrite: no place is left that verl-patch can change for this GPU.")
@@ -90,6 +90,18 @@ def number(count: int, noun: str) -> str:
 def places_in(sites: Sequence[Site]) -> str:
     """Return ``3 places in 2 files``."""
     return f"{number(len(sites), 'place')} in {number(len({site.path for site in sites}), 'file')}"
+
+
+def in_verl(path: str) -> bool:
+    """Return whether a file is part of verl itself, which every run uses; scripts and recipes are beside it."""
+    return not _folder(path)
+
+
+def _apart(sites: Sequence[Site]) -> str:
+    """Return how many of the places are in verl itself: the others are many, and matter to those who run them."""
+    own = sum(in_verl(site.path) for site in sites)
+    beside = len(sites) - own
+    return f" ({own:,} of the places in verl itself, {beside:,} in scripts and recipes)" if own and beside else ""
 
 
 def _by_codemod(plan: Plan) -> Iterator[str]:

@@ -18,9 +18,9 @@ _BESIDE = 44
 def in_order(plan: Plan) -> list[FileChange]:
     """Return the changed files, those that every training run goes through first; new ones behind their like."""
 
-    def key(change: FileChange) -> tuple[int, bool, str]:
-        rank, path = importance(change.path)
-        return rank, change.before is None, path
+    def key(change: FileChange) -> tuple[int, bool, int, str]:
+        rank, order, path = importance(change.path)
+        return rank, change.before is None, order, path
 
     return sorted(plan.changes, key=key)
 

@@ -48,7 +48,12 @@ new Promise((resolve) => {
     document.querySelector(".counts a[data-grade=review]").click();
     checks.count_filters = visible().length > 0 && visible().every((hunk) => hunk.dataset.grade === "review") &&
       $("f-codemod").value === "";
+    document.querySelector(".counts a[data-where]").click();
+    const owned = visible().map((hunk) => hunk.closest(".file").dataset);
+    checks.where_filters = owned.length > 0 && owned.every((file) => file.where === "verl" && file.role !== "scripts") &&
+      visible().every((hunk) => hunk.dataset.grade === "review");
     document.querySelector("#mod-dtype a").click();
+    checks.where_is_cleared = $("f-where").value === "";
     checks.codemod_filters = visible().length > 0 && visible().every((hunk) => hunk.dataset.codemods.includes("dtype"));
     press("Escape");
     all[1].focus();

@@ -15,7 +15,7 @@ from verl_legacy_patch.report import About
 from verl_legacy_patch.rewrite import WHOLE_FILE
 from verl_legacy_patch.roles import role_of
 from verl_legacy_patch.setting import Edit, Site, Span
-from verl_legacy_patch.summary import kind_of, number
+from verl_legacy_patch.summary import in_verl, kind_of, number
 from verl_legacy_patch.view import in_order
 
 
@@ -29,12 +29,14 @@ def render(plan: Plan, about: About) -> str:
     page.filters["number"] = number
     template = page.from_string((here / "page.html.j2").read_text("utf-8"))
     highlighter = Highlighter()
+    changed = [_file(plan, change, highlighter) for change in in_order(plan)]
     return template.render(
         version=__version__,
         about=about,
         target=plan.target,
         old_card=plan.target.capability < AMPERE,
-        files=[_file(plan, change, highlighter) for change in in_order(plan)],
+        files=changed,
+        hunks=sum(len(file["hunks"]) for file in changed),
         codemods=_codemods(plan),
         first=_first(plan),
         problems=[str(problem) for problem in plan.problems],
@@ -65,7 +67,9 @@ def _file(plan: Plan, change: FileChange, highlighter: Highlighter) -> dict[str,
                 "why": sorted({(e.codemod, e.reason or summaries.get(e.codemod, ""), e.grade) for e in wanted}),
             }
         )
-    return {"path": change.path, "status": change.status, "role": role_of(change.path), "hunks": hunks}
+    where = "verl" if in_verl(change.path) else "beside"
+    about = {"path": change.path, "status": change.status, "role": role_of(change.path), "where": where}
+    return {**about, "hunks": hunks}
 
 
 def _id(path: str, rows: list[Row]) -> str:
@@ -141,6 +145,7 @@ def _counts(plan: Plan) -> dict[str, int]:
         "files": len(plan.changes) - added,
         "added": added,
         "review": sum(site.grade == "review" for site in rewritten),
+        "review_in_verl": sum(site.grade == "review" and in_verl(site.path) for site in rewritten),
         "report": sum(site.action == "report" for site in plan.sites),
         "keep": sum(kind_of(site)[1] for site in kept if site.codemod != WHOLE_FILE),
         "unread": sum(site.codemod == WHOLE_FILE for site in kept),

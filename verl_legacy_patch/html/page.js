@@ -51,15 +51,16 @@
   }
 
   function clear() {
-    for (const id of ["f-codemod", "f-grade", "f-role", "f-file"]) $(id).value = "";
+    for (const id of ["f-codemod", "f-grade", "f-where", "f-role", "f-file"]) $(id).value = "";
     $("f-open").checked = false;
   }
 
   function filter() {
     const codemod = $("f-codemod").value, grade = $("f-grade").value, role = $("f-role").value;
-    const file = $("f-file").value.trim().toLowerCase(), open = $("f-open").checked;
+    const file = $("f-file").value.trim().toLowerCase(), open = $("f-open").checked, where = $("f-where").value;
     for (const section of document.querySelectorAll(".file")) {
-      const fits = (!role || section.dataset.role === role) && section.dataset.path.toLowerCase().includes(file);
+      const fits = (!role || section.dataset.role === role) && (!where || section.dataset.where === where) &&
+        section.dataset.path.toLowerCase().includes(file);
       let any = false;
       for (const hunk of section.querySelectorAll(".hunk")) {
         hunk.hidden = !(fits && (!codemod || hunk.dataset.codemods.split(" ").includes(codemod)) &&
@@ -135,7 +136,7 @@
       hunk.classList.add("current");
     });
   }
-  for (const id of ["f-codemod", "f-grade", "f-role", "f-open"]) $(id).addEventListener("change", filter);
+  for (const id of ["f-codemod", "f-grade", "f-where", "f-role", "f-open"]) $(id).addEventListener("change", filter);
   $("f-file").addEventListener("input", filter);
   $("tick-shown").addEventListener("click", () => tick(shown(), !allTicked(shown())));
   document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
@@ -144,6 +145,7 @@
       clear();
       $("f-grade").value = link.dataset.grade ?? "";
       $("f-codemod").value = link.dataset.codemod ?? "";
+      $("f-where").value = link.dataset.where ?? "";
       filter();
     });
   }
