@@ -67,10 +67,26 @@ def test_it_writes_a_script_that_runs(job: Path, verl: Verl) -> None:
     assert found["data.train_files"] == str(job / "train.parquet")
     assert found["actor_rollout_ref.model.path"] == str(job / "model")
     assert found["algorithm.adv_estimator"] == "grpo" and found["actor_rollout_ref.rollout.n"] == "4"
-    assert b"KV cache" in ran.out and b"total" in ran.out
-    table = [line for line in script.read_text().splitlines() if line.startswith("# total")]
-    assert table and table[0][2:].encode() in ran.out
+    out = ran.out.decode()
+    assert "KV cache" in out and "total" in out and "4P/N" not in out
+    [total] = [line.split()[2:] for line in script.read_text().splitlines() if line.startswith("# total")]
+    assert f"total {' '.join(total)}" in " ".join(out.split())
+    assert "4P/N" in script.read_text() and "c = 4 bytes" in script.read_text()
     assert list(job.glob(".verl-patch-*")) == []
+
+
+def test_the_result_comes_first_then_the_table_with_its_unit(job: Path, verl: Verl) -> None:
+    out = launch(verl).done().out.decode()
+    first, blank, head, *rows = out.splitlines()
+    assert re.fullmatch(r"Fits: an estimated \d+\.\d of 21\.6 GiB on each GPU \(most in: \w+\)", first) and blank == ""
+    assert head.split() == ["GiB", "on", "each", "GPU", "generate", "update"]
+    names = [re.split(r"\s{2,}", row)[0] for row in rows if row]
+    assert len(set(names)) == len(names)
+    assert {"activations (generate)", "activations (update)", "logits (generate)", "logits (update)"} <= set(names)
+    more = launch(verl, "--force", "--formulas").done().out.decode()
+    assert more.startswith(first) and "4P/N" in more and "P = 494,032,768 parameters" in more
+    aside = launch(verl, "-o", "-").done().err
+    assert aside.startswith(first) and "GiB on each GPU" in aside.partition("\n* ")[2]
 
 
 def test_keys_that_nothing_reads_are_left_out(job: Path, verl: Verl) -> None:
@@ -270,7 +286,7 @@ def test_a_bug_of_the_checkout_stops_the_script_until_it_is_cured(job: Path, ver
     worker = str(OLD["verl/workers/fsdp_workers.py"]) + "    use(self.rollout_sharding_manager.timing)\n"
     base = "class BaseShardingManager:\n    def __enter__(self):\n        pass\n"
     tree(job / "checkout", more={"workers/fsdp_workers.py": worker, "workers/sharding_manager/base.py": base})
-    ran = launch(verl).done("sed -i")
+    ran = launch(verl).done("sed -i", "apply first, then this, then commit it")
     done = subprocess.run(["bash", "train.sh"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "needs one line first: sed -i" in done.stderr
     cure = re.search(r"sed -i .*", ran.err)
@@ -298,7 +314,10 @@ def test_offloading_is_chosen_before_it_is_refused(job: Path, verl: Verl) -> Non
 
 
 def test_what_is_only_estimated_is_a_warning(job: Path, verl: Verl) -> None:
-    ran = launch(verl, "--prompt-length", "4000", "--algorithm", "sft").done("more than the card has", "Shorter")
+    ran = launch(verl, "--prompt-length", "4000", "--algorithm", "sft").done(
+        "more than the card has", "150%", "Shorter"
+    )
+    assert ran.out.startswith(b"Does not fit by the estimate: ")
     assert "more than the card has" in (job / "train.sh").read_text(), ran
     launch(verl, "--prompt-length", "14000", "--algorithm", "sft", "--force").refused(2, "87.7 GiB", "Shorter")
 

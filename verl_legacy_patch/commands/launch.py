@@ -47,12 +47,14 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the estimate."
 )
+@click.option("--formulas", is_flag=True, help="Show the formulas of the estimate; the script has them anyway.")
 def command(
     checkout: Path,
     output: Path,
     force: bool,
     lang: str | None,
     form: str,
+    formulas: bool,
     dtype: str | None,
     attn: str | None,
     **said: Any,
@@ -60,7 +62,8 @@ def command(
     """Write a launch script that trains FOLDER with the verl CHECKOUT on a card.
 
     It has only keys that this checkout knows and reads. Batch sizes and offloading fit the card's memory by an
-    estimate, which is shown. More overrides can be given to the script when it is run.
+    estimate, which is shown: up to half above the card is a warning, more is refused. More overrides can be given to
+    the script when it is run.
     """
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
     from verl_legacy_patch.doctor.catalogue import language
@@ -88,7 +91,7 @@ def command(
         raise Refused(str(error), error.code) from None
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
-    _show(planned, notes, text, None if aside else str(output), form, words)
+    _show(planned, notes, text, None if aside else str(output), form, formulas, words)
 
 
 def _patched(checkout: Checkout) -> Patched | None:
@@ -138,19 +141,24 @@ def _differs(run: Configured, patched: Patched) -> bool:
     return (patched.dtype, patched.attn) != (target.dtype, target.attn) or ran[0] != ran[1]
 
 
-def _show(planned: Planned, notes: Sequence[str], text: str, path: str | None, form: str, words: Any) -> None:
-    """Print the estimate and the notes; the script itself where no file was named."""
+def _show(
+    planned: Planned, notes: Sequence[str], text: str, path: str | None, form: str, formulas: bool, words: Any
+) -> None:
+    """Print whether it fits, then the notes, then the estimate; the script itself where no file was named."""
     from verl_legacy_patch.commands.output import emit, emit_json, say
 
     if form == "json":
         emit_json({**planned.data(), "notes": list(notes), "path": path, "script": text})
         return
-    lines = [*planned.table(), ""]
+    result, table = planned.result(), ["", *planned.table(formulas), ""]
     if path is None:
         emit([text.encode("utf-8", "surrogateescape")])
-        say(lines)
+        say([result])
     else:
-        emit(f"{line}\n".encode("utf-8", "surrogateescape") for line in lines)
+        emit([f"{result}\n".encode()])
     say(f"* {note}" for note in notes)
-    if path is not None:
+    if path is None:
+        say(table)
+    else:
+        emit(f"{line}\n".encode("utf-8", "surrogateescape") for line in table)
         say([words("wrote", path=shlex.quote(path))])

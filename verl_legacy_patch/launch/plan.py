@@ -23,7 +23,7 @@ from verl_legacy_patch.launch.rollout import choose_rollout
 from verl_legacy_patch.launch.script import timing_cure, write_script
 from verl_legacy_patch.launch.settings import A, Override, Run, engine_files, needs_reference, overrides
 from verl_legacy_patch.launch.shape import Shape
-from verl_legacy_patch.launch.table import data, table
+from verl_legacy_patch.launch.table import data, result, table
 from verl_legacy_patch.launch.words import Words
 from verl_legacy_patch.target import Target
 
@@ -71,9 +71,13 @@ class Planned(NamedTuple):
         path = "train.sh" if self.asked.output == "-" else self.asked.output
         return write_script(self.run, self.overrides, self.card, notes, path, self.words)
 
-    def table(self) -> list[str]:
+    def result(self) -> str:
+        """Return in one line whether it fits."""
+        return result(self.run.fit, self.card, self.words)
+
+    def table(self, formulas: bool) -> list[str]:
         """Return the estimate for people."""
-        return table(self.run.model, self.run.fit, self.card, self.words)
+        return table(self.run.model, self.run.fit, self.card, self.words, formulas)
 
     def data(self) -> dict[str, Any]:
         """Return the estimate and the overrides for programs."""
@@ -252,7 +256,7 @@ def _tight(found: Fit, run: Run, card: Card, words: Words) -> list[str]:
     cures.append(words("cure-smaller" if states > card.usable else "cure-shorter"))
     name = show(model.path.rpartition("/")[2])
     facts = {"model": name, "gpus": job.gpus, "gpu": card.name, "memory": card.memory, "usable": card.usable / GIB}
-    facts |= {"states": states / GIB, "total": total / GIB, "cures": " ".join(cures)}
+    facts |= {"states": states / GIB, "total": total / GIB, "cures": " ".join(cures), "doubt": _DOUBT}
     if states > card.usable:
         raise LaunchError(words("too-big", **facts))
     if total > card.usable * _DOUBT:

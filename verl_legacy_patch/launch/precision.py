@@ -94,6 +94,12 @@ def computes(role: Role, shape: Shape, taken: Taken, trainer: str, target: Targe
     return Computes(role, dtype, key, scaled, step)
 
 
+def scales(role: Role, shape: Shape, trainer: str = "main_ppo") -> bool | None:
+    """Return whether a role's training step scales its loss; None where no step is found."""
+    step = next((path for path in _steps(role, trainer) if ".backward(" in shape.text(path)), "")
+    return shape.scales_loss(step) if step else None
+
+
 def _steps(role: Role, trainer: str) -> tuple[str, ...]:
     return tuple(path.format(trainer=trainer) for path in _STEPS[role])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,20 +13,41 @@ from verl_legacy_patch.launch.model import Model
 from verl_legacy_patch.launch.words import Words
 
 
-def table(model: Model, fit: Fit, card: Card, w: Words) -> list[str]:
-    """Return the lines: a row for each part with its formula and the GiB of each phase, and what the letters are."""
+def table(model: Model, fit: Fit, card: Card, w: Words, formulas: bool = True) -> list[str]:
+    """Return the lines: a row for each part with the GiB of each phase.
+
+    Args:
+        model: its sizes.
+        fit: what was chosen.
+        card: what it has to fit on.
+        w: the language.
+        formulas: whether each row has its formula, and what the letters are stands below.
+    """
     phases = fit.estimate.phases
-    rows = [["", "", *(w(f"phase-{phase}") for phase in phases)]]
+    names = Counter(row.key for row in fit.estimate.rows)
+    rows = [[w("table-unit"), "", *(w(f"phase-{phase}") for phase in phases)]]
     for row in fit.estimate.rows:
         cells = [f"{row.bytes[phase] / GIB:.2f}" if phase in row.bytes else "-" for phase in phases]
-        rows.append([w(f"row-{row.key}"), row.formula, *cells])
+        name = w(f"row-{row.key}")
+        if names[row.key] > 1:  # the same part is computed in another way in another phase
+            name += f" ({w(f'phase-{next(iter(row.bytes))}')})"
+        rows.append([name, row.formula, *cells])
     rows.append([w("row-total"), "", *(f"{fit.estimate.total(phase) / GIB:.2f}" for phase in phases)])
     rows.append([w("row-card"), "", *(f"{card.usable / GIB:.2f}" for _ in phases)])
+    if not formulas:
+        rows = [[first, "", *rest] for first, _, *rest in rows]
     widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [_aligned(row, widths) for row in rows]
     width = 110 if w.language == "en" else 70
     reserve = w("reserve", part=RESERVE[0], more=RESERVE[1])
-    return [*lines, "", *_wrapped(_symbols(model, fit, w), width), reserve]
+    return [*lines, "", *_wrapped(_symbols(model, fit, w), width), reserve] if formulas else lines
+
+
+def result(fit: Fit, card: Card, w: Words) -> str:
+    """Return in one line whether it fits: the phase that takes most decides."""
+    worst = max(fit.estimate.phases, key=fit.estimate.total)
+    facts = {"total": fit.estimate.total(worst) / GIB, "usable": card.usable / GIB, "phase": w(f"phase-{worst}")}
+    return w("result-fits" if fit.fits else "result-tight", **facts)
 
 
 def data(model: Model, fit: Fit, card: Card) -> dict[str, Any]:
@@ -83,5 +105,6 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     parts = []
     for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
         space = " " * (width - _width(cell))
-        parts.append(cell + space if column < 2 else space + cell)
+        if column != 1 or widths[column]:
+            parts.append(cell + space if column < 2 else space + cell)
     return "  ".join(parts).rstrip()
