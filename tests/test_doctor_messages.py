@@ -166,7 +166,8 @@ def test_the_language(
             b"all is well",
             1,
             "No entry of the catalogue explains this message. "
-            "Give more of the log: verl-patch doctor --message - < LOG. Or look at the machine: verl-patch doctor ~/verl\n",
+            "Give more of the log: verl-patch doctor --message - < LOG. "
+            "Or look at the machine: verl-patch doctor ~/verl\n",
         ),
     ],
 )
