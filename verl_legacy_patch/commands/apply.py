@@ -92,6 +92,7 @@ def command(
     """
     from verl_legacy_patch.checkout import CheckoutError, open_checkout, verl_version
     from verl_legacy_patch.commands.reporting import reported
+    from verl_legacy_patch.notes import notes
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.report import About
 
@@ -118,6 +119,7 @@ def command(
             if not found.fits:
                 raise Refused(found.refusal(run.target, shlex.quote(str(checkout))), 3)
             plan.target = replace(plan.target, notes=(*plan.target.notes, *filter(None, [found.note(run.target)])))
+        plan.target = replace(plan.target, notes=notes(opened, plan))
         if interactive and plan.changes:
             from verl_legacy_patch.commands.interactive import review_plan
 

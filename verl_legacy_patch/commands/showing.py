@@ -57,5 +57,6 @@ def show_plan(plan: Plan, about: About, view: View) -> None:
 
 
 def _headed(line: str) -> str:
-    """Return a heading of the summary as one that catches the eye."""
-    return f"\x1b[1m{line}\x1b[0m" if line.endswith(":") and not line.startswith(" ") else line
+    """Return a heading or a note of the summary as one that catches the eye."""
+    catches = line.startswith("Note: ") or (line.endswith(":") and not line.startswith(" "))
+    return f"\x1b[1m{line}\x1b[0m" if catches else line

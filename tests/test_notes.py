@@ -1,0 +1,106 @@
+"""What the summary says about a plan for this very checkout: packing that stays on, no package, float16."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from minis import BRANCH, TREE, Verl, make_mini
+from repos import commit, git, make, write
+
+PACKS = {"verl/trainer/config/model.yaml": "use_remove_padding: true\n"}
+SCRIPT = {"examples/pack.sh": "python3 -m verl.trainer.main model.use_remove_padding=True\n"}
+ALONE = [
+    ("--safe-only",),
+    ("--select", "dtype,attention"),
+    ("--select", "attention"),
+    ("--ignore", "remove-padding,packing-guard"),
+]
+LEAK = "Note: packing stays on ("
+
+
+@pytest.mark.parametrize("options", ALONE)
+@pytest.mark.parametrize("attn", ["eager", "sdpa"])
+def test_packing_that_stays_on(options: tuple[str, ...], attn: str, config: Path, tmp_path: Path, verl: Verl) -> None:
+    root = make_mini(tmp_path / "packs", {**PACKS, **SCRIPT})
+    said = f"{LEAK}verl/trainer/config/model.yaml:1 and 1 more): with {attn} attention samples of a packed row see each"
+    options = (*options, "--attn", attn)
+    for more in ((), ("--summary",), ("--stat",)):
+        verl("apply", root, "-n", *options, *more).done(said, "without an error", "use_remove_padding=False")
+    (note,) = json.loads(verl("apply", root, "-n", *options, "--format", "json").out)["notes"]
+    assert note.startswith("packing stays on (")
+    report = tmp_path / "report.html"
+    verl("apply", root, "-n", *options, "--summary", "--report", report).done()
+    assert "packing stays on (" in report.read_text()
+    verl("apply", root, *options).done(said)
+    verl("apply", root, *options).done("Nothing to rewrite", said)
+    verl("apply", root, "--attn", attn).done("Added to branch")  # the cure
+    assert LEAK not in verl("apply", root, *options).done().err
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ((), PACKS),
+        (("--safe-only",), {}),
+        (("--safe-only",), {"verl/trainer/config/model.yaml": "use_remove_padding: false\n"}),
+        (("--safe-only", "--ignore", "attention"), PACKS),
+        (("--select", "dtype"), PACKS),
+        (("--select", "attention,remove-padding"), PACKS),
+        (("--select", "attention,packing-guard"), PACKS),
+        (("--ignore", "remove-padding"), PACKS),
+    ],
+)
+def test_packing_that_does_no_harm(
+    options: tuple[str, ...], more: Mapping[str, str], config: Path, tmp_path: Path, verl: Verl
+) -> None:
+    root = make_mini(tmp_path / "quiet", more)
+    assert "packing stays on" not in verl("apply", root, "-n", *options).done().err
+
+
+def test_packing_of_scripts_and_places_out_of_scope(config: Path, tmp_path: Path, verl: Verl) -> None:
+    root = make_mini(tmp_path / "packs", {**SCRIPT, ".verl-patch.toml": 'exclude = ["examples/"]\n'})
+    assert "packing stays on" not in verl("apply", root, "-n", "--safe-only").done().err
+    git(root, "rm", "-q", ".verl-patch.toml")
+    commit(root)
+    verl("apply", root, "-n", "--safe-only").done(f"{LEAK}examples/pack.sh:1): with eager")
+
+
+def test_a_folder_without_the_package(config: Path, tmp_path: Path, verl: Verl, mini: Path) -> None:
+    recipe = "import torch\nfrom verl.trainer import main\n\nmain(dtype=torch.bfloat16)\n"
+    root = make(tmp_path / "recipe", {"train.py": recipe})
+    said = "Note: no verl package here, only code that imports verl: give the folder of a verl clone"
+    verl("apply", root, "-n").done(said, "1 place in 1 file")
+    verl("apply", root).done(said, f"On branch {BRANCH}")
+    verl("apply", root).done(said, "Nothing to rewrite")
+    assert "no verl package" not in verl("apply", mini, "-n").done().err
+
+
+STEP = "def update(self, loss):\n    loss.backward()\n"
+SCALED = "def update(self, loss):\n    if self.scaler is not None:\n        self.scaler.scale(loss).backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("actor", "critic", "says"),
+    [
+        (STEP, STEP, "float32 it is: this verl scales no loss"),
+        (SCALED, STEP, "is worth a try on this card: this verl scales the loss of the actor, not of the critic"),
+        (SCALED, SCALED, "this verl scales the loss of actor and critic"),
+        (None, None, "the actor's from v0.6.1, the critic's from v0.8.0"),
+        (STEP, None, "the actor's from v0.6.1, the critic's from v0.8.0"),
+    ],
+)
+def test_float16_as_this_checkout_can(
+    actor: str | None, critic: str | None, says: str, config: Path, tmp_path: Path, verl: Verl
+) -> None:
+    root = make(tmp_path / "verl-clone", TREE)
+    steps = {"verl/workers/actor/dp_actor.py": actor, "verl/workers/critic/dp_critic.py": critic}
+    write(root, {path: text for path, text in steps.items() if text is not None})
+    (root / "verl/workers/actor.py").unlink()
+    commit(root)
+    for gpu in ("t4", "v100"):
+        verl("apply", root, "-n", "--gpu", gpu).done(says)
+    for options in ((), ("--gpu", "p40"), ("--gpu", "t4", "--dtype", "float32")):
+        assert "scales" not in verl("apply", root, "-n", *options).done().err
