@@ -67,6 +67,29 @@ def test_sarif_is_valid_and_says_where_and_what() -> None:
     assert (rules["dtype"], rules["remove-padding"], note["level"]) == ("error", "warning", "note")
 
 
+def test_sarif_says_key_codemod_and_reason() -> None:
+    """A list of alerts shows this text alone."""
+    packing = one_of(codemod="remove-padding", before="True", after="False", key="model.use_remove_padding")
+    report = one_of(codemod="dead-keys", action="report", after=None, reason="nothing reads it", key="a.dtype")
+    sites = [packing, report, one_of(before="", after="check()", reason="refuses")]
+    log = formats.sarif(sites, list(discover().values()))
+    assert [result["message"]["text"] for result in log["runs"][0]["results"]] == [
+        "remove-padding: model.use_remove_padding: True -> False. "
+        "Turn sequence packing off: attention that is not flash cannot be trusted with it.",
+        "dead-keys: a.dtype: bf16: nothing reads it",
+        "dtype: insert check() (refuses)",
+    ]
+
+
+def test_sites_have_their_key(mini: Path, verl: Verl) -> None:
+    sites = verl("check", mini, "--format", "json").data["sites"]
+    keys = {(site["path"].rpartition("/")[2], site["codemod"]): site["key"] for site in sites}
+    assert keys["run.sh", "dtype"] == "rollout.dtype"
+    assert keys["trainer.yaml", "torch-compile"] == "actor.use_torch_compile"
+    assert keys["actor.py", "attention"].endswith("attn_implementation")
+    assert keys["packing.py", "flash-attn-import"] == ""
+
+
 def test_what_the_schema_refuses() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     log = formats.sarif([SITE], [])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from verl_legacy_patch.capability import Capability
-from verl_legacy_patch.setting import Edit, Grade, Setting, Site
+from verl_legacy_patch.setting import Action, Edit, Grade, Setting, Site
 from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Codemod:
         reach: how many lines a match may go beyond the line of the word in it, which spares the pattern the other
             lines of the file; None where a match need not hold a word.
         languages: the languages that it looks into, as in ``languages.SUFFIXES``; empty for all.
-        when: the condition of ``applies`` in words, for the documentation.
+        when: the condition of ``applies`` in words that go on after "runs", for the documentation.
         support: modules of ``codemods/support`` that rewritten code imports from ``verl.utils``.
     """
 
@@ -122,15 +122,16 @@ class Codemod:
         """Return the edit that gives ``setting`` a new value, or keeps it where it only names the value."""
         if setting.names:
             return self.keep(setting, setting.names)
-        return Edit(setting.span, self.name, "rewrite", replacement, reason, self.grade)
+        return Edit(setting.span, self.name, "rewrite", replacement, reason, self.grade, setting.full_key)
 
     def keep(self, setting: Setting, reason: str) -> Edit:
         """Return the row that says why ``setting`` stays: ``report`` where a person should look at it."""
-        return Edit(setting.span, self.name, "report" if setting.advice else "keep", None, reason, self.grade)
+        action: Action = "report" if setting.advice else "keep"
+        return Edit(setting.span, self.name, action, None, reason, self.grade, setting.full_key)
 
     def report(self, setting: Setting, reason: str) -> Edit:
         """Return the row that asks a person to look at ``setting``."""
-        return Edit(setting.span, self.name, "report", None, reason, self.grade)
+        return Edit(setting.span, self.name, "report", None, reason, self.grade, setting.full_key)
 
 
 class SwitchCodemod(Codemod):
@@ -203,7 +204,7 @@ class ReportCodemod(Codemod):
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Report a setting that one of the rules describes, unless the place only names its value."""
-        key = ".".join(setting.path)
+        key = setting.full_key
         for rule in self.rules:
             if rule.below is not None and target.capability >= rule.below:
                 continue

@@ -93,6 +93,7 @@ def sarif(sites: Iterable[Site], codemods: Sequence[Codemod], notes: Iterable[No
         }
         for codemod in codemods
     ]
+    summaries = {codemod.name: codemod.summary() for codemod in codemods}
     text = {"text": "A comment that keeps nothing."}
     rules.append({"id": UNUSED, "shortDescription": text, "defaultConfiguration": {"level": "note"}})
     driver = {"name": "verl-patch", "version": __version__, "informationUri": HOMEPAGE, "rules": rules}
@@ -104,13 +105,20 @@ def sarif(sites: Iterable[Site], codemods: Sequence[Codemod], notes: Iterable[No
                 "tool": {"driver": driver},
                 "columnKind": "unicodeCodePoints",
                 "originalUriBaseIds": {"ROOT": {"description": {"text": "the root of the checkout"}}},
-                "results": [*map(_result, sites), *map(_note, notes)],
+                "results": [*(_result(site, summaries.get(site.codemod, "")) for site in sites), *map(_note, notes)],
             }
         ],
     }
 
 
-def _result(site: Site) -> dict[str, Any]:
+def _explained(site: Site, summary: str) -> str:
+    """Return what is said where the line is not seen: a list of alerts shows neither the key nor the rule."""
+    key = f"{_flat(site.key)}: " if site.key else ""
+    why = f". {summary}" if summary and not site.reason else ""
+    return f"{site.codemod}: {key}{message(site)}{why}"
+
+
+def _result(site: Site, summary: str) -> dict[str, Any]:
     region = {
         "startLine": site.line,
         "startColumn": site.column,
@@ -121,7 +129,7 @@ def _result(site: Site) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": site.codemod,
         "level": "error" if site.action == "rewrite" else "note",
-        "message": {"text": message(site)},
+        "message": {"text": _explained(site, summary)},
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
     }
     if site.after is not None:

@@ -205,7 +205,9 @@ def sites(path: str, source: bytes, edits: Iterable[Edit]) -> Iterator[Site]:
     for edit in edits:
         start, end = lines.locate(edit.span.start), lines.locate(edit.span.end)
         before = source[edit.span.start : edit.span.end].decode("utf-8", "replace")
-        yield Site(path, *start, *end, edit.codemod, edit.action, edit.grade, before, edit.replacement, edit.reason)
+        place = (path, *start, *end)
+        after, said = edit.replacement, (edit.reason, edit.key)
+        yield Site(*place, edit.codemod, edit.action, edit.grade, before, after, *said)
 
 
 def adapter(language: str) -> Callable[[bytes, Sequence[Span]], Iterable[Setting]]:

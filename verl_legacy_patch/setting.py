@@ -55,13 +55,18 @@ class Setting:
         """The nearest name, or an empty string for a value without any."""
         return self.path[-1] if self.path else ""
 
+    @property
+    def full_key(self) -> str:
+        """The whole dotted key."""
+        return ".".join(self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
     """What a codemod wants done (or deliberately not done) with a span.
 
     ``replacement`` is None for ``keep`` and ``report``. ``reason`` is a phrase for people; empty for a plain
-    rewrite, which the codemod's own summary explains.
+    rewrite, which the codemod's own summary explains. ``key`` is the dotted key of a setting; empty for other places.
     """
 
     span: Span
@@ -70,6 +75,7 @@ class Edit:
     replacement: str | None = None
     reason: str = ""
     grade: Grade = "safe"
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Site:
     before: str
     after: str | None
     reason: str
+    key: str = ""
 
 
 class OverlappingEdits(ValueError):
