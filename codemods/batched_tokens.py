@@ -54,7 +54,7 @@ class BatchedTokens(Codemod):
         rf"|max_(?:prompt|response)_length=[\"']?(?:\$\{{\w+:?[-=])?[\"']?"
         rf"(?:{_LONG}|\$\(\((?!\s*1024\s*\*\s*[1-4]\s*\)\))|\$\{{?(?!max_)\w)"
     )
-    when = "compute capability below 8.0"
+    when = "with compute capability below 8.0"
 
     def applies(self, target: Target) -> bool:
         """It follows from vllm-prefill."""

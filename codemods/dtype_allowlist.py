@@ -40,7 +40,7 @@ class DtypeAllowlist(Codemod):
     grade = "review"
     words = ("bf16", "bfloat16")
     trigger = r"assert[\s(]+[\w.]*dtype\s+in\s*[\[({][^\])}]*bf(?:loat)?16"
-    when = "the class's or its base's default changed"
+    when = "where the class's or its base's default changed"
 
     def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
         """Append the target to the list of an assertion on a field whose default changed."""

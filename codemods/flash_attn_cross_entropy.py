@@ -37,7 +37,7 @@ class FlashAttnCrossEntropy(Codemod):
     words = (MODULE,)
     reach = 1
     trigger = r"from\s+flash_attn\.ops\.triton\.cross_entropy\s+import|import\s+flash_attn\.ops\.triton\.cross_entropy"
-    when = "compute capability below 8.0"
+    when = "with compute capability below 8.0"
 
     def applies(self, target: Target) -> bool:
         """flash-attn needs 8.0."""

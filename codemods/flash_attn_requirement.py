@@ -29,7 +29,7 @@ class FlashAttnRequirement(Codemod):
     words = ("flash-attn", "flash_attn")
     reach = 0
     trigger = r"[\"']flash[-_]attn\b|(?m:^[ \t]*(?:-[ \t]+)?flash[-_]attn\b)|install\b[^\n]*\bflash[-_]attn\b"
-    when = "compute capability below 8.0"
+    when = "with compute capability below 8.0"
 
     def applies(self, target: Target) -> bool:
         """From Ampere on flash-attn runs."""

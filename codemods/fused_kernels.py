@@ -26,7 +26,7 @@ class FusedKernels(SwitchCodemod):
     name = "fused-kernels"
     grade = "review"
     keys = ("use_fused_kernels", LIGER)
-    when = "compute capability below 7.0, or attention that is not flash"
+    when = "with compute capability below 7.0, or attention that is not flash"
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Flip the switch; a parameter default stays."""

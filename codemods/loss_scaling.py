@@ -29,7 +29,7 @@ class LossScaling(Codemod):
     grade = "review"
     words = (".backward(",)
     trigger = r"\.backward\("
-    when = "the target dtype is float16"
+    when = "with target dtype float16"
 
     def applies(self, target: Target) -> bool:
         """Only float16 needs scaling."""

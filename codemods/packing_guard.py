@@ -43,7 +43,7 @@ class PackingGuard(Codemod):
     reach = 1
     trigger = rf"def\s+(?:{'|'.join(FUNCTIONS)})\b"
     support = ("packing_guard",)
-    when = "attention that is not flash"
+    when = "with attention that is not flash"
 
     def visit(self, statement: "Statement", target: Target) -> Iterator[Edit]:
         """Insert the check as the first statement of the function, after its docstring."""

@@ -23,7 +23,7 @@ class PaddedEngine(ReportCodemod):
     words = (KEY,)
     reach = 2
     trigger = rf"{KEY}[\"']?\s*[=:]\s*[\"']?(?:\$\{{?\w+:?[-=])?[\"']?disable"
-    when = "attention that is not flash"
+    when = "with attention that is not flash"
     rules = (
         Rule(KEY, r"disable", "padded samples get a wrong mask on these workers: leave the default, which is auto"),
     )

@@ -24,7 +24,7 @@ class RemovePadding(SwitchCodemod):
     name = "remove-padding"
     grade = "review"
     keys = ("use_remove_padding", "padding_free")
-    when = "attention that is not flash"
+    when = "with attention that is not flash"
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:
         """Flip the switch; a parameter default stays, because False there would hide a caller that packs."""

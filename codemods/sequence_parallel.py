@@ -29,5 +29,5 @@ class SequenceParallel(ReportCodemod):
         rf"{SIZE}[\"']?\s*[=:,]\s*[\"']?(?:\$\{{?\w+:?[-=])?(?:{MORE_THAN_ONE})\b"
         rf"|(?:sp|sp_?size|sp_degree)=[\"']?(?:\$\{{\w+:?[-=])?(?:{MORE_THAN_ONE})\b"
     )
-    when = "attention that is not flash"
+    when = "with attention that is not flash"
     rules = (Rule(SIZE, MORE_THAN_ONE, "sequence parallelism needs flash attention: set 1 and shorten the sequences"),)

@@ -38,7 +38,7 @@ class TorchCompile(SwitchCodemod):
     name = "torch-compile"
     keys = ("use_torch_compile",)
     more = ("torch.compile",)
-    when = "compute capability below 7.0"
+    when = "with compute capability below 7.0"
 
     def applies(self, target: Target) -> bool:
         """Triton needs 7.0."""

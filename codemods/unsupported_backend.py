@@ -35,7 +35,7 @@ class UnsupportedBackend(ReportCodemod):
         rf"[=:](?<![=!<>]=)-?[ \t]?[\"']?(?:(?:fully_async_|one_step_off_)?ppo_)?(?:{TRAINERS}|{ROLLOUTS})"
         r"(?:\b|_trainer)"
     )
-    when = "compute capability below 8.0"
+    when = "with compute capability below 8.0"
     rules = (
         Rule(
             r"strategy|model_engine|engine|backend",

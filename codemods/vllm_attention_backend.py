@@ -25,7 +25,7 @@ class VllmAttentionBackend(ReportCodemod):
     words = (KEY,)
     reach = 2
     trigger = rf"{KEY}[\"'\])]*\s*[=:,]\s*[\"']?(?:\$\{{?\w+:?-)?[\"']?(?:flash|triton|cutlass)"
-    when = "compute capability below 8.0"
+    when = "with compute capability below 8.0"
     rules = (
         Rule(KEY, r"flash_?mla\w*|flash_attn_mla|cutlass_mla\w*", "needs compute capability 9.0: remove it"),
         Rule(KEY, r"flash_?att\w*", "needs compute capability 8.0: remove it, vLLM then chooses by the card"),

@@ -21,7 +21,7 @@ class VllmEnforceEager(SwitchCodemod):
     name = "vllm-enforce-eager"
     keys = ("enforce_eager",)
     to = True
-    when = "compute capability below 7.0"
+    when = "with compute capability below 7.0"
 
     def applies(self, target: Target) -> bool:
         """Triton needs 7.0."""

@@ -21,7 +21,7 @@ class VllmPrefill(SwitchCodemod):
 
     name = "vllm-prefill"
     keys = ("enable_prefix_caching", "enable_chunked_prefill")
-    when = "compute capability below 8.0"
+    when = "with compute capability below 8.0"
 
     def applies(self, target: Target) -> bool:
         """Only cards before Ampere run out of shared memory there."""

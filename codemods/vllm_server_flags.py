@@ -37,7 +37,7 @@ class VllmServerFlags(Codemod):
     grade = "review"
     words = ('append(f"--{', "append(f'--{")
     trigger = r"\.append\(f[\"']--\{\w+\}[\"']\)"
-    when = "compute capability below 8.0"
+    when = "with compute capability below 8.0"
 
     def applies(self, target: Target) -> bool:
         """It follows from vllm-prefill."""

@@ -54,6 +54,7 @@ def test_the_docstring_has_a_summary_and_the_fixed_headings(codemod: Codemod) ->
 def test_grade_and_condition(codemod: Codemod) -> None:
     assert codemod.grade in ("safe", "review")
     assert codemod.when and not codemod.when.endswith(".")
+    assert codemod.when == "always" or codemod.when.startswith(("with ", "where ")), "it stands behind the word runs"
     assert any(map(codemod.applies, TARGETS))
     if codemod.when == "always":
         assert all(map(codemod.applies, TARGETS))
