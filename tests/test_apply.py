@@ -173,9 +173,12 @@ def test_in_place(config: Path, verl: Verl, tmp_path: Path) -> None:
     plain = make_mini(tmp_path / "plain", git_too=False)
     verl("apply", plain).refused(3, "no git repository", "--in-place", "--dry-run")
     before = everything(plain)
-    dry = verl("apply", plain, "--dry-run", "--in-place").done("rewrites the files on disk")
-    assert verl("apply", plain, "--dry-run").out == dry.out and everything(plain) == before
-    verl("apply", plain, "--in-place").done("9 places in 5 files", "no git commit")
+    copy = "rewrites the files on disk. There is no git commit to go back to: keep a copy"
+    dry = verl("apply", plain, "--dry-run", "--in-place").done(f"The same without --dry-run {copy}")
+    seen = verl("apply", plain, "--dry-run").done(f"The same with --in-place instead of --dry-run {copy}")
+    assert seen.out == dry.out and everything(plain) == before and "branch" not in seen.err
+    said = verl("apply", plain, "--in-place").done("9 places in 5 files").err
+    assert said.startswith("Note: There is no git commit to go back to") and said.endswith("on disk are rewritten.\n")
     after = everything(plain)
     assert {path for path in after if after[path] != before.get(path)} == {*CHANGED, *ADDED}
     assert (plain / "examples/run.sh").stat().st_mode & 0o777 == before["examples/run.sh"][1] & 0o777
@@ -185,7 +188,9 @@ def test_in_place(config: Path, verl: Verl, tmp_path: Path) -> None:
 
 def test_in_place_in_a_work_tree(mini: Path, verl: Verl) -> None:
     write(mini, {"verl/untracked.py": "x = f(dtype='bf16')\n", "README.md": "dirty"})
+    dry = verl("apply", mini, "-n", "--in-place").done("The same without --dry-run rewrites the files on disk.\n")
     ran = verl("apply", mini, "--in-place").done()
+    assert "no git commit" not in dry.err + ran.err
     changed = git(mini, "diff", "--name-only").split()
     assert sorted(changed) == sorted(["README.md", *CHANGED]) and "bf16" in (mini / "verl/untracked.py").read_text()
     assert git(mini, "for-each-ref", "--format=%(refname)") == "refs/heads/main"

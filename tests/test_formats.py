@@ -182,7 +182,6 @@ def test_report_of_a_real_run_and_of_one_that_is_refused(mini: Path, tmp_path: P
 
 
 def test_no_room_for_the_report_means_that_nothing_is_written(mini: Path, tmp_path: Path, verl: Verl) -> None:
-    verl("apply", mini, "--report", tmp_path / "none/a.json").refused(3, "none", "No such file")
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0o555)
@@ -194,12 +193,17 @@ def test_no_room_for_the_report_means_that_nothing_is_written(mini: Path, tmp_pa
         assert git(mini, "branch") == "* main"
 
 
+def test_a_report_without_a_folder_is_refused_before_anything_else(mini: Path, tmp_path: Path, verl: Verl) -> None:
+    (tmp_path / "link.html").symlink_to(tmp_path / "gone/a.html")
+    for name, folder in (("none/a.json", "none"), ("none/deep/a.patch", "none/deep"), ("link.html", "gone")):
+        for arguments in (("apply", mini, "-n"), ("apply", mini), ("check", mini), ("apply", mini, "--interactive")):
+            verl(*arguments, "--report", tmp_path / name).refused(3, name, f"create the folder {tmp_path / folder}")
+    assert git(mini, "branch") == "* main"
+
+
 def test_errors_name_the_report_and_not_the_file_that_is_written_first(
     mini: Path, tmp_path: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = tmp_path / "none/a.json"
-    verl("check", mini, "--report", report).refused(3, f"Error: {report}: No such file")
-
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -24,7 +24,7 @@ from verl_legacy_patch.commands.options import (
 )
 from verl_legacy_patch.commands.output import say
 from verl_legacy_patch.commands.showing import View, show_plan
-from verl_legacy_patch.commands.writing import branch_name, destination, write
+from verl_legacy_patch.commands.writing import branch_name, destination, no_way_back, write
 
 if TYPE_CHECKING:
     from verl_legacy_patch.branch.former import Former
@@ -197,10 +197,16 @@ def _refuse(found: Sequence[Problem], keep_going: bool) -> None:
 
 def _closing(checkout: Checkout, plan: Plan, branch: str, *, in_place: bool) -> list[str]:
     """Return what to say after a dry run."""
+    from verl_legacy_patch.checkout import GitCheckout
+
     lines = ["", "Dry run: nothing is written."]
     if plan.changes:
-        what = "rewrites the files on disk" if in_place else f"commits this on branch {branch}"
-        lines[-1] += f" The same without --dry-run {what}."
+        if isinstance(checkout, GitCheckout):
+            what = f"without --dry-run commits this on branch {branch}."
+        else:
+            what = f"{'without' if in_place else 'with --in-place instead of'} --dry-run rewrites the files on disk."
+            what += f" {no_way_back(checkout)}"
+        lines[-1] += f" The same {what}".rstrip()
     dirty = checkout.dirty()
     if dirty and checkout.base:
         files = "1 tracked file has" if len(dirty) == 1 else f"{len(dirty)} tracked files have"

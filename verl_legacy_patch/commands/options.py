@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+
+from verl_legacy_patch.commands import Refused
 
 if TYPE_CHECKING:
     from verl_legacy_patch.codemod import Codemod
@@ -67,6 +70,13 @@ def report_option(function: Function) -> Function:
     def known(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
         if value is not None and value.suffix.lower() not in REPORTS:
             raise click.BadParameter(f"{value} does not end in one of: {' '.join(REPORTS)}")
+        folder = Path(os.path.realpath(value)).parent if value is not None else None  # through a symlink
+        if folder is not None and not folder.is_dir():  # said before a long run, and before its questions
+            from verl_legacy_patch.checkout.gitio import show
+
+            raise Refused(
+                f"{show(str(value))}: no such folder for the report: create the folder {show(str(folder))}", 3
+            )
         return value
 
     text = f"Write the whole result to a file, as its suffix says ({' '.join(REPORTS)})."
