@@ -37,7 +37,20 @@ def shell(script: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[byt
 
 KEYS = {"format", "version", "verl_version", "base", "target", "sites", "files", "summary"}
 SITE_KEYS = {
-    *("path", "line", "column", "end_line", "end_column", "codemod", "action", "grade", "before", "after", "reason"),
+    *(
+        "path",
+        "line",
+        "column",
+        "end_line",
+        "end_column",
+        "codemod",
+        "action",
+        "grade",
+        "before",
+        "after",
+        "reason",
+        "key",
+    ),
 }
 
 
@@ -277,6 +290,31 @@ def test_completion(config: Path, verl: Verl, name: str, monkeypatch: pytest.Mon
     ran = verl()
     found = ran.out.decode()
     assert ran.code == 0 and "codemods" in found and "completion" in found and "apply" not in found, ran
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("apply --gpu t", ["t4"]),
+        ("check --gpu v", ["v100"]),
+        ("demo --gpu au", ["auto"]),
+        ("doctor --gpu p1", ["p100"]),
+        ("launch --gpu rtx", ["rtx20", "rtx8000"]),
+        ("apply --select dt", ["dtype", "dtype-allowlist"]),
+        ("check --ignore torch", ["torch-compile"]),
+        ("apply --select dtype,dt", ["dtype,dtype-allowlist"]),
+        ("explain pack", ["packing-guard"]),
+        ("explain verl/wor", ["verl/wor"]),  # a file: the shell goes on
+        ("apply --gpu nothing", []),
+    ],
+)
+def test_completion_of_values(
+    line: str, found: list[str], config: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_WORDS", f"verl-patch {line}")
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split())))
+    monkeypatch.setenv("_VERL_PATCH_COMPLETE", "bash_complete")
+    assert [each.partition(",")[2] for each in verl().out.decode().split()] == found
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])

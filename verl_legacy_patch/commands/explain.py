@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.completing import codemods_or_files
 from verl_legacy_patch.commands.options import read_codemods, read_run
 
 _PLACE = re.compile(r"(.+?):(\d+)(?::\d+)?")  # the column that ``check`` prints may stand behind
 
 
 @click.command("explain")
-@click.argument("what", metavar="NAME|PATH:LINE")
+@click.argument("what", metavar="NAME|PATH:LINE", shell_complete=codemods_or_files)
 def command(what: str) -> None:
     """Explain a codemod by its NAME, or why the line at PATH:LINE is rewritten or not."""
     place = _PLACE.fullmatch(what)

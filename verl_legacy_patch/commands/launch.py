@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.completing import gpu_names
 from verl_legacy_patch.commands.options import read_run
 
 if TYPE_CHECKING:
@@ -24,7 +25,13 @@ _PATH = click.Path(path_type=Path)
 
 @click.command("launch")
 @click.argument("checkout", type=_PATH, default=".")
-@click.option("--gpu", metavar="NAME|X.Y|auto", required=True, help="The card: p40, v100, '2080 Ti', ..., or auto.")
+@click.option(
+    "--gpu",
+    metavar="NAME|X.Y|auto",
+    required=True,
+    shell_complete=gpu_names,
+    help="The card: p40, v100, '2080 Ti', ..., or auto.",
+)
 @click.option("--model", metavar="FOLDER", type=_PATH, required=True, help="Folder of the model, with its config.json.")
 @click.option("--train", metavar="FILE", type=_PATH, required=True, help="Training data (parquet).")
 @click.option("--val", metavar="FILE", type=_PATH, required=True, help="Validation data (parquet).")

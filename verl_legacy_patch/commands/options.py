@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.completing import codemod_names, gpu_names
 
 if TYPE_CHECKING:
     from verl_legacy_patch.codemod import Codemod
@@ -32,6 +33,7 @@ def target_options(function: Function) -> Function:
         click.option(
             "--gpu",
             metavar="NAME|X.Y|auto",
+            shell_complete=gpu_names,
             help="GPU by name (p40, v100, t4, rtx20, ...), by compute capability, or auto to ask nvidia-smi. It "
             "decides which codemods run. [default: as for a P40, 6.1]",
         ),
@@ -48,8 +50,18 @@ def codemod_options(function: Function) -> Function:
             default=None,
             help="Leave out the codemods whose result a person should review.",
         ),
-        click.option("--ignore", metavar="NAMES", help="Codemods to leave out, separated by commas."),
-        click.option("--select", metavar="NAMES", help="Codemods to run, separated by commas. [default: all]"),
+        click.option(
+            "--ignore",
+            metavar="NAMES",
+            shell_complete=codemod_names,
+            help="Codemods to leave out, separated by commas.",
+        ),
+        click.option(
+            "--select",
+            metavar="NAMES",
+            shell_complete=codemod_names,
+            help="Codemods to run, separated by commas. [default: all]",
+        ),
     ):
         function = option(function)
     return function
