@@ -47,16 +47,24 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_shows_every_step_and_leaves_nothing(tmp_path: Path) -> None:
     done = run(tmp_path, "demo")
     assert (done.returncode, done.stderr) == (0, "")
-    steps = ["\n1. Dry run", "diff --git a/", "\n2. The same for real", "\n3. What changed", "\n4. Undo", "as it was."]
+    steps = ["\n1. Dry run", " | ", "\n2. The same for real", "\n3. What changed", "\n+dtype: float32", "\n4. Undo"]
+    steps += ["as it was.", "git -C DIR show\n", "apply ~/verl --dry-run\n"]
     places = [done.stdout.index(step) for step in steps]
     assert places == sorted(places)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_the_dry_run_it_shows_is_the_patch_that_it_applies(tmp_path: Path, kept: Path) -> None:
+def test_it_fits_on_a_few_screens_and_says_nothing_twice(tmp_path: Path) -> None:
     shown = run(tmp_path, "demo").stdout
-    patch = shown[shown.index("diff --git ") : shown.index("\nverl 0") + 1]
+    lines = [line for line in shown.splitlines() if len(line) > 30 and not line.startswith("$ ")]
+    assert shown.count("\n") < 180 and shown.count("\nverl 0.6.0+demo") == 1 and shown.count("\ndiff --git ") == 1
+    assert {line for line in lines if lines.count(line) > 1 and "/" not in line} == set()
+    assert shown.splitlines()[-1] == "Now your own: verl-patch apply ~/verl --dry-run"
+
+
+def test_the_dry_run_is_the_patch_that_it_applies(tmp_path: Path, kept: Path) -> None:
+    patch = run(tmp_path, "apply", str(kept), "--base", "main", "--dry-run").stdout
     git(kept, "switch", "-q", "--detach", "main")
     subprocess.run(["git", "apply", "--index", "-"], cwd=kept, input=patch, text=True, check=True)
     assert git(kept, "write-tree") == git(kept, "rev-parse", f"{BRANCH}^{{tree}}")
@@ -66,7 +74,9 @@ def test_the_dry_run_it_shows_is_the_patch_that_it_applies(tmp_path: Path, kept:
 
 def test_the_undo_that_it_prints_works(tmp_path: Path) -> None:
     done = run(tmp_path, "demo", "--keep", "kept")
-    revert, delete = done.stdout.splitlines()[-2:]
+    show, revert, delete = done.stdout.splitlines()[-3:]
+    shown = subprocess.run(shlex.split(show), check=True, capture_output=True, text=True)
+    assert "diff --git a/verl/workers/actor/dp_actor.py" in shown.stdout
     assert run(tmp_path, *shlex.split(revert)[1:]).returncode == 0
     subprocess.run(shlex.split(delete), check=True, capture_output=True)
     assert git(tmp_path / "kept", "branch", "--format=%(refname:short)") == "main"

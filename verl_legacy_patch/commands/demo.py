@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import sys
 import tempfile
@@ -13,6 +14,9 @@ import click
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.options import read_target, target_options
+
+#: A file that is shown in full: few lines, and several codemods have a part in it.
+SHOWN = "verl/trainer/config/rollout/rollout.yaml"
 
 
 @click.command("demo")
@@ -74,18 +78,19 @@ class _Demo:
         base = miniature.make_repository(self.folder)
         count = sum(1 for _ in miniature.sample())
         click.echo(f"A miniature verl checkout of {count} files, in {self.folder}, on its branch {miniature.BRANCH}.")
-        self._heading("1. Dry run: what would change, as a patch. Nothing is written.")
-        if code := self._run("apply", "--dry-run"):
+        self._heading("1. Dry run: which files would change, and why. Nothing is written. (Without --stat: the patch.)")
+        if code := self._run("apply", "--dry-run", "--stat"):
             return code
         self._heading("2. The same for real: a new branch, one commit.")
-        if code := self._run("apply"):
+        if code := self._run("apply", only_the_end=True):
             return code
-        self._heading("3. What changed.")
-        self._git("log", "--oneline", "--stat", "-1")
+        self._heading("3. What changed, in one of the files.")
+        self._git("show", "--format=%h %s", "-U1", "HEAD", "--", SHOWN)
         branch = self._read("symbolic-ref", "--short", "HEAD")
         self._heading("4. Undo.")
         if not undo:
-            click.echo("Not done here: the patched checkout stays where it is. To go back:")
+            click.echo("Not done here: the patched checkout stays where it is. Read the patch, and go back:")
+            click.echo(f"  {self._words('git', 'show')}")
             click.echo(f"  {self._words('verl-patch', 'revert', str(self.folder))}")
             click.echo(f"  {self._words('git', 'branch', '-D', branch)}")
             return 0
@@ -95,6 +100,7 @@ class _Demo:
         self._git("branch", "-D", branch)
         same = self._read("rev-parse", "HEAD") == base and not self._read("status", "--porcelain")
         click.echo("\nThe checkout is as it was." if same else "\nThe checkout is not as it was: please report this.")
+        click.echo("Read the whole patch: verl-patch demo --keep DIR, then git -C DIR show")
         click.echo("Now your own: verl-patch apply ~/verl --dry-run")
         return 0 if same else 3
 
@@ -105,15 +111,25 @@ class _Demo:
         place = ["-C", str(self.folder)] if program == "git" else []
         return shlex.join([program, *place, *arguments])
 
-    def _run(self, command: str, *flags: str) -> int:
-        """Run a command as the console script would, its talk on the same stream as its patch."""
+    def _run(self, command: str, *flags: str, only_the_end: bool = False) -> int:
+        """Run a command as the console script would, its talk on the same stream as its patch.
+
+        With ``only_the_end``, of its talk only the last paragraph is shown, when it went well: the rest is no news.
+        """
         from verl_legacy_patch.cli import run
 
         options = self.options if command == "apply" else ()
         arguments = [command, str(self.folder), *options, *flags]
         click.echo(f"$ {self._words('verl-patch', *arguments)}\n")
-        with redirect_stderr(sys.stdout):
-            return run(arguments)
+        talk = io.StringIO()
+        with redirect_stderr(talk if only_the_end else sys.stdout):
+            code = run(arguments)
+        said = talk.getvalue()
+        if only_the_end and code == 0:
+            end = said.rpartition("\n\n")[2]
+            said = f"(the summary of the dry run, again)\n\n{end}"
+        click.echo(said, nl=False)
+        return code
 
     def _git(self, *arguments: str) -> None:
         click.echo(f"$ {self._words('git', *arguments)}")
