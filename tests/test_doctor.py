@@ -274,6 +274,15 @@ def test_text_in_both_languages(verl: Verl, machine: Machine) -> None:
     assert ran.code == 0 and ran.out.decode().endswith("\n没有发现会失败的地方。\n")
 
 
+def test_a_newcomer_is_told_what_to_install(verl: Verl, machine: Machine, mini: Path) -> None:
+    machine.answers(versions={}, cuda=None, arch=[])
+    for language, head in (("en", "install for this card and this release:\n"), ("zh", "为这块显卡和这个版本安装：\n")):
+        out = verl("doctor", mini, "--python", machine.python, "--lang", language).out.decode()
+        assert out.count(head) == 1 and "vllm-pascal" in out and "'transformers<5'" in out and "https://" in out
+        assert out.index(head) < out.index("torch==2.7.1")
+    assert head not in verl("doctor", "--python", machine.python, "--lang", "zh").out.decode()
+
+
 def test_words_are_the_same_in_both_languages() -> None:
     assert WORDS["en"].keys() == WORDS["zh"].keys()
 

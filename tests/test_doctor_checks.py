@@ -11,7 +11,7 @@ import pytest
 
 from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.cards import Card
-from verl_legacy_patch.doctor import checks, facts, show
+from verl_legacy_patch.doctor import checks, facts, install, show
 from verl_legacy_patch.doctor.catalogue import entries
 from verl_legacy_patch.doctor.environment import Environment, visible
 from verl_legacy_patch.doctor.findings import LEVELS, NOT_KNOWN, Case, Code, Finding, Settled, sentences
@@ -255,11 +255,58 @@ def test_every_sentence_is_used_in_both_languages_and_filled_by_some_check() -> 
     scripts = {
         name
         for name in sentences()
-        if re.match("script|unknown-key|key-|nothing-|add-|close-|set-|drop-|rollout-vllm", name)
+        if re.match("script|unknown-key|key-|nothing-|add-|close-|set-|drop-|rollout-vllm|install-", name)
     }
     assert {row.said for row in rows} | {row.cure for row in rows if row.cure} | scripts == sentences().keys()
     for name, texts in sentences().items():
         assert set(re.findall(r"\{\w+\}", texts["en"])) == set(re.findall(r"\{\w+\}", texts["zh"])), name
+
+
+# what to install
+
+RAY = {"transformers": "<4.48", "ray": ">=2.38"}
+SFT = Settled(generates=False, serves=False)
+#: Release, GPU, script -> what is said of vLLM, and of torch.
+INSTALL: list[tuple[str, Capability, Settled | None, str, str]] = [
+    ("0.2", PASCAL, None, "--target vllm-pascal --target-version 0.6.3", "comes with vLLM"),
+    ("0.4.1", PASCAL, None, "vllm-pascal --target-version 0.8.5   (or none, with", "comes with vLLM"),
+    ("0.6.1", PASCAL, None, "--target vllm-pascal --target-version 0.8.5", "comes with vLLM"),
+    ("0.6.1", VOLTA, None, "pip install vllm==0.8.5", "comes with vLLM"),
+    ("0.7.1", PASCAL, None, "none: no vLLM that verl 0.7.1 takes runs on 6.1", "torch==2.7.1 --index-url"),
+    ("0.8.0", TURING, None, "pip install vllm==0.10.2", "comes with vLLM"),
+    ("0.9.0", VOLTA, None, "none: no vLLM", "whl/cu126"),
+    ("0.10.0.dev", PASCAL, None, "none: no vLLM", "whl/cu126"),
+    ("0.9.0", TURING, None, "vllm==0.18.0   (verl 0.9.0 takes no older one; 0.13 is", "comes with vLLM"),
+    ("0.6.1", PASCAL, SFT, "none: the script runs SFT", "torch==2.7.1 --index-url"),
+    ("0.1", VOLTA, None, "not known here", "torch==2.7.1 --index-url"),
+]
+
+
+@pytest.mark.parametrize(("release", "gpu", "script", "vllm", "torch"), INSTALL)
+def test_what_to_install(release: str, gpu: Capability, script: Settled | None, vllm: str, torch: str) -> None:
+    case = Case(GOOD, gpu, Code(release, pins=RAY), script=script)
+    for language in ("en", "zh"):
+        data = show.diagnosis(GOOD, case, show.Names("~/my verl", "/env/python"), [], language)["install"]
+        rows = {row["name"]: row["how"] for row in data}
+        assert rows.keys() == {"vLLM", "torch", "verl", "flash-attn"}
+        assert not re.search(r"\{\w+\}", "".join(rows.values())) and all(row["source"] for row in data)
+        if language == "en":
+            assert vllm in rows["vLLM"] and torch in rows["torch"]
+        assert "'transformers<4.48' 'ray[default]>=2.38' tensordict" in rows["verl"]
+        assert "install --no-deps -e ~/'my verl'" in rows["verl"]
+
+
+def test_transformers_5_is_only_for_releases_that_run_with_it() -> None:
+    for release, wanted in (("0.5.0", "'transformers<5' "), ("0.9.0", "install transformers ")):
+        [verl] = [step for step in install.steps(Case(GOOD, TURING, Code(release))) if step.name == "verl"]
+        assert wanted in verl.text("en")
+
+
+def test_the_block_is_shown_where_something_is_missing() -> None:
+    full = {**GOOD.versions, "ray": "2.44"}
+    assert not install.wanted(Case(replace(GOOD, versions=full), PASCAL, Code("0.6.1")))
+    assert install.wanted(Case(GOOD, PASCAL, Code("0.6.1")))
+    assert install.steps(Case(GOOD, PASCAL)) == []
 
 
 # what the facts mean

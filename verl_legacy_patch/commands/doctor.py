@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from verl_legacy_patch.commands import Refused
+from verl_legacy_patch.commands.completing import gpu_names
 from verl_legacy_patch.commands.options import read_run
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.argument("checkout", type=click.Path(path_type=Path), required=False)
-@click.option("--gpu", metavar="NAME|X.Y|auto", help="The GPU that counts. [default: the weakest of this machine]")
+@click.option(
+    "--gpu",
+    metavar="NAME|X.Y|auto",
+    shell_complete=gpu_names,
+    help="The GPU that counts. [default: the weakest of this machine]",
+)
 @click.option("--python", metavar="PATH", help="Python whose packages count. [default: that of the active environment]")
 @click.option("--script", type=click.Path(path_type=Path), help="A launch script that is checked, too.")
 @click.option("--message", metavar="TEXT", help="Explain an error message; - reads it from standard input.")
@@ -58,6 +64,7 @@ def command(
     named = _named(gpu)
     from verl_legacy_patch.commands.output import drop_output
     from verl_legacy_patch.doctor.environment import look, usual_python
+    from verl_legacy_patch.doctor.install import steps, wanted
 
     names = show.Names(str(checkout or "~/verl"), python or usual_python(os.environ))
     environment = look(names.python)
@@ -68,6 +75,7 @@ def command(
             _emit(show.diagnosis(environment, case, names, findings, spoken))
         else:
             _print(show.environment(environment, case, names, spoken))
+            _print(show.install(steps(case) if wanted(case) else (), names, spoken))
             _print(show.findings(findings, names, spoken))
     except BrokenPipeError:  # head has seen enough: the exit code stays the same
         drop_output()

@@ -12,7 +12,7 @@ from verl_legacy_patch.plan import Plan
 from verl_legacy_patch.setting import Site
 
 #: Packages whose requirements count. That for torch is one engine's, that for vLLM is for newer cards.
-PINNED = ("transformers", "ray", "tensordict", "numpy")
+PINNED = ("transformers", "ray", "tensordict", "numpy", "TransferQueue")
 _REQUIREMENT = re.compile(
     rf"""(?:^[ \t]*|["'])({"|".join(PINNED)})(?:\[[\w,]*\])?\s*((?:[<>=!]=?\s*[\w.*]+\s*,?\s*)+)""", re.MULTILINE
 )

@@ -11,6 +11,7 @@ from verl_legacy_patch.doctor.catalogue import Entry, entries
 from verl_legacy_patch.doctor.checks.machine import describe
 from verl_legacy_patch.doctor.environment import Environment
 from verl_legacy_patch.doctor.findings import Case, Finding, Level, filled, sentences
+from verl_legacy_patch.doctor.install import Step, steps
 
 #: Version of the JSON, which ``schema/doctor-1.json`` describes.
 FORMAT = 1
@@ -26,6 +27,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "nothing": "No entry of the catalogue explains this message. Give more of the log: "
         "verl-patch doctor --message - < LOG. Or look at the machine: verl-patch doctor {checkout}",
         "empty": "There is no message to explain.",
+        "install": "install for this card and this release",
     },
     "zh": {
         "fails": "会失败", "warns": "可能失败", "note": "提示", "colon": "：",
@@ -37,6 +39,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "nothing": "目录里没有能解释这条信息的条目。可以给出更多日志：verl-patch doctor --message - < 日志文件；"
         "或者检查这台机器：verl-patch doctor {checkout}",
         "empty": "没有要解释的信息。",
+        "install": "为这块显卡和这个版本安装",
     },
 }  # fmt: skip
 COLOURS: Mapping[Level, str] = {"fails": "red", "warns": "yellow", "note": "cyan"}
@@ -62,7 +65,8 @@ class Names(NamedTuple):
 
 
 def _quoted(path: str) -> str:
-    return "~" + shlex.quote(path[1:]) if path.startswith("~/") else shlex.quote(path)
+    # a quoted slash would keep the shell from reading the tilde
+    return "~/" + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
 
 
 class Line(NamedTuple):
@@ -94,10 +98,22 @@ def environment(found: Environment, case: Case, names: Names, language: str) -> 
     yield Line("")
 
 
+def install(found: Sequence[Step], names: Names, language: str) -> Iterator[Line]:
+    """Yield what to install, one line each with its source below."""
+    if not found:
+        return
+    yield Line(WORDS[language]["install"] + WORDS[language]["colon"].rstrip())
+    for step in found:
+        yield _row(step.name, filled(step.text(language), names.values()), language)
+        yield _row("", step.source, language)
+    yield Line("")
+
+
 def _row(word: str, text: str, language: str, indent: str = "  ") -> Line:
     width = 10 if language == "en" else 6
     size = sum(2 if ord(character) > 0x2E80 else 1 for character in word)
-    return Line(f"{indent}{word}{WORDS[language]['colon'].strip()}{' ' * max(1, width + 2 - size)}{text}")
+    colon = WORDS[language]["colon"].strip() if word else " " * (1 if language == "en" else 2)
+    return Line(f"{indent}{word}{colon}{' ' * max(1, width + 2 - size)}{text}")
 
 
 def findings(found: Sequence[Finding], names: Names, language: str) -> Iterator[Line]:
@@ -181,6 +197,10 @@ def diagnosis(found: Environment, case: Case, names: Names, rows: Sequence[Findi
         "versions": dict(found.versions),
         "cuda": found.cuda,
         "arch": list(found.arch or ()),
+        "install": [
+            {"name": step.name, "how": filled(step.text(language), names.values()), "source": step.source}
+            for step in steps(case)
+        ],
         "findings": [as_row(row, names, language) for row in rows],
     }
 

@@ -23,7 +23,7 @@ def vllm(case: Case) -> Iterator[Finding]:
         elif "vllm-pascal" not in case.environment.versions:
             yield Finding("vllm-capability", "warns", "needs-pascal-build", values)
     elif version >= facts.version("vllm-v1-below-ampere"):
-        last = _last_known(case)
+        last = last_known(case)
         if last and version[:2] > facts.numbers(last):
             values["last"] = last
             yield Finding("vllm-newer", "warns", "newer-than-known", values)
@@ -31,7 +31,7 @@ def vllm(case: Case) -> Iterator[Finding]:
         yield Finding("v1-engine", "note", "falls-back", values)
 
 
-def _last_known(case: Case) -> str:
+def last_known(case: Case) -> str:
     """Return the last vLLM that is known to run on cards such as this one."""
     rows = facts.facts()["vllm-last-known"].value
     return next((last for gpu, last in reversed(rows.items()) if facts.as_capability(gpu) <= case.gpu), "")
