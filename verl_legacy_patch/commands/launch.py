@@ -15,10 +15,10 @@ from verl_legacy_patch.commands.completing import gpu_names
 from verl_legacy_patch.commands.options import read_run
 
 if TYPE_CHECKING:
+    from verl_legacy_patch.branch.former import Former
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.commands.options import Run as Configured
     from verl_legacy_patch.launch.plan import Asked, Planned
-    from verl_legacy_patch.launch.precision import Patched
 
 _PATH = click.Path(path_type=Path)
 
@@ -72,7 +72,9 @@ def command(
     estimate, which is shown: up to half above the card is a warning, more is refused. More overrides can be given to
     the script when it is run.
     """
+    from verl_legacy_patch.branch.former import former
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
+    from verl_legacy_patch.codemod import discover
     from verl_legacy_patch.doctor.catalogue import language
     from verl_legacy_patch.launch import LaunchError
     from verl_legacy_patch.launch.files import refuse_existing, write
@@ -88,9 +90,9 @@ def command(
         asked = Asked(output=str(output), **said)
         settings = {"gpu": asked.card().capability, "dtype": dtype, "attn": attn}
         configured = read_run(opened.root, {key: str(value) for key, value in settings.items() if value})
-        patched = _patched(opened)
-        planned = plan(opened, configured.target, asked, words, patched, str(checkout))
-        notes = [*_advice(opened, configured, patched, checkout, asked, words), *planned.notes]
+        found = former(opened, configured.target, discover().values())
+        planned = plan(opened, configured.target, asked, words, found.patched if found else None, str(checkout))
+        notes = [*_advice(opened, configured, found, checkout, asked, words), *planned.notes]
         text = planned.script(notes)
         if not aside:
             write(output, text, force)
@@ -101,21 +103,8 @@ def command(
     _show(planned, notes, text, None if aside else str(output), form, formulas, words)
 
 
-def _patched(checkout: Checkout) -> Patched | None:
-    """Return what the patch that stands in a checkout was made for; None without one, and without git."""
-    from verl_legacy_patch.checkout import GitCheckout
-    from verl_legacy_patch.launch.precision import read_patched
-
-    if not isinstance(checkout, GitCheckout):
-        return None
-    from verl_legacy_patch.branch.history import standing
-
-    targets = (read_patched(commit.trailers.get("Verl-Patch-Target", "")) for commit in standing(checkout))
-    return next(filter(None, targets), None)
-
-
 def _advice(
-    checkout: Checkout, run: Configured, patched: Patched | None, path: Path, asked: Asked, words: Any
+    checkout: Checkout, run: Configured, standing: Former | None, path: Path, asked: Asked, words: Any
 ) -> list[str]:
     """Return what to do with the checkout first: rewrite it, or rewrite it for another target than it is."""
     from verl_legacy_patch.capability import AMPERE
@@ -128,24 +117,14 @@ def _advice(
     options = [f"--{name} {run.said[name]}" for name in ("dtype", "attn") if name in run.said]
     command = " ".join([f"verl-patch apply {quoted} --gpu {shlex.quote(asked.gpu)}", *options])
     notes = []
-    if patched is not None and _differs(run, patched):
-        facts = {"patched": str(patched), "asked": str(run.target), "undo": f"verl-patch revert {quoted}"}
+    if standing is not None and not (standing.fits and not standing.codemods):
+        facts = {"patched": str(standing.patched), "asked": str(run.target), "undo": f"verl-patch revert {quoted}"}
         notes.append(words("patched-other", command=command, **facts))
     found = make_plan(checkout, run.codemods, run.target, within=run.scope)
     left = in_own_code(found.rewritten())
     if left and not notes:
         notes.append(words("not-patched", count=len(left), command=command))
     return notes
-
-
-def _differs(run: Configured, patched: Patched) -> bool:
-    """Return whether a patch for another target would not be the same."""
-    from dataclasses import replace
-
-    target = run.target
-    other = replace(target, capability=patched.capability)
-    ran = [[codemod.name for codemod in run.codemods if codemod.applies(each)] for each in (target, other)]
-    return (patched.dtype, patched.attn) != (target.dtype, target.attn) or ran[0] != ran[1]
 
 
 def _show(

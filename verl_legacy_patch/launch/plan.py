@@ -18,7 +18,7 @@ from verl_legacy_patch.launch.gpu import GIB, Card, find_card
 from verl_legacy_patch.launch.keys import Taken
 from verl_legacy_patch.launch.memory import Job, Offload, host
 from verl_legacy_patch.launch.model import Model, read_model
-from verl_legacy_patch.launch.precision import BYTES, Computes, Patched, Role, computes
+from verl_legacy_patch.launch.precision import BYTES, Computes, Role, computes
 from verl_legacy_patch.launch.rollout import choose_rollout
 from verl_legacy_patch.launch.script import timing_cure, write_script
 from verl_legacy_patch.launch.settings import A, Override, Run, engine_files, needs_reference, overrides
@@ -88,7 +88,7 @@ class Planned(NamedTuple):
 
 
 def plan(
-    checkout: Checkout, target: Target, asked: Asked, words: Words, patched: Patched | None = None, path: str = "."
+    checkout: Checkout, target: Target, asked: Asked, words: Words, patched: Target | None = None, path: str = "."
 ) -> Planned:
     """Return the script for what was asked for.
 
@@ -151,7 +151,7 @@ def plan(
 
 
 def _trainable(
-    found: Computes, shape: Shape, target: Target, asked: Asked, patched: Patched | None, path: str, words: Words
+    found: Computes, shape: Shape, target: Target, asked: Asked, patched: Target | None, path: str, words: Words
 ) -> None:
     """Refuse float16 where nothing scales the loss and no key of a script can choose float32.
 
@@ -180,7 +180,7 @@ def _stays(found: Computes, target: Target, words: Words) -> str:
     return words(key, role=words(f"role-{found.role}"), dtype=found.dtype, asked=target.dtype)
 
 
-def _attention(taken: Taken, asked: Asked, target: Target, patched: Patched | None) -> str:
+def _attention(taken: Taken, asked: Asked, target: Target, patched: Target | None) -> str:
     """Return the attention that will be used: a key's, where one is read, else the code's."""
     node = "model" if asked.algorithm == "sft" else f"{A}.model"
     if patched is None or taken.write((f"{node}.override_config.attn_implementation",)):

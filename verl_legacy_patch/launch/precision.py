@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from verl_legacy_patch.capability import AMPERE, Capability
+from verl_legacy_patch.capability import AMPERE
 from verl_legacy_patch.launch.keys import Taken
 from verl_legacy_patch.launch.shape import Shape
 from verl_legacy_patch.target import Target
@@ -34,17 +34,6 @@ _STEPS: dict[Role, tuple[str, ...]] = {
 _CAST = re.compile(r"autocast\([^\n]*dtype=torch\.(bfloat16|float16|float32)\b")
 
 
-class Patched(NamedTuple):
-    """What a checkout was rewritten for, as the trailer of its patch says."""
-
-    dtype: str
-    attn: str
-    capability: Capability
-
-    def __str__(self) -> str:
-        return f"{self.dtype} + {self.attn} for compute capability {self.capability}"
-
-
 class Computes(NamedTuple):
     """What a role computes in.
 
@@ -66,7 +55,7 @@ class Computes(NamedTuple):
         return self.dtype == "float16" and not self.scaled
 
 
-def computes(role: Role, shape: Shape, taken: Taken, trainer: str, target: Target, patched: Patched | None) -> Computes:
+def computes(role: Role, shape: Shape, taken: Taken, trainer: str, target: Target, patched: Target | None) -> Computes:
     """Return what a role computes in when the script is written for a target.
 
     A key never chooses float16 for a step that cannot train with it: that role stays in float32.
@@ -108,12 +97,3 @@ def dtype_key(taken: Taken, nodes: tuple[str, ...]) -> str | None:
     """Return the key that decides the dtype of a computation, as it is written; None where the code does."""
     whole = taken.write(tuple(f"{node}.dtype" for node in nodes))
     return whole or taken.write(tuple(f"{node}.mixed_precision.param_dtype" for node in nodes))
-
-
-def read_patched(text: str) -> Patched | None:
-    """Return what a trailer says (``float32 eager 6.1``); None for anything else."""
-    words = text.split()
-    numbers = words[2].split(".") if len(words) == 3 else []
-    if words[:1] and words[0] in BYTES and len(numbers) == 2 and all(number.isdigit() for number in numbers):
-        return Patched(words[0], words[1], Capability(int(numbers[0]), int(numbers[1])))
-    return None
