@@ -46,6 +46,7 @@ class BatchedTokens(Codemod):
 
     name = "batched-tokens"
     grade = "review"
+    does = "reports"
     languages = ("shell", "yaml", "json")
     words = (f"{BUDGET}=", "max_response_length=")
     # the usual way to write the budget is the sum of both, and 1024 * 4 is not long

@@ -85,6 +85,7 @@ class DeadKeys(Codemod):
 
     name = "dead-keys"
     grade = "review"
+    does = "reports"
     languages = ("shell", "yaml", "json")
     words = (".dtype=", ".use_torch_compile=", "_config.attn_implementation=")
     trigger = (

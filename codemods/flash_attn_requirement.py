@@ -26,6 +26,7 @@ class FlashAttnRequirement(Codemod):
     """See the module's docstring."""
 
     name = "flash-attn-requirement"
+    does = "reports"
     words = ("flash-attn", "flash_attn")
     reach = 0
     trigger = r"[\"']flash[-_]attn\b|(?m:^[ \t]*(?:-[ \t]+)?flash[-_]attn\b)|install\b[^\n]*\bflash[-_]attn\b"

@@ -27,6 +27,7 @@ class LossScaling(Codemod):
 
     name = "loss-scaling"
     grade = "review"
+    does = "reports"
     words = (".backward(",)
     trigger = r"\.backward\("
     when = "with target dtype float16"

@@ -35,6 +35,7 @@ class VllmServerFlags(Codemod):
 
     name = "vllm-server-flags"
     grade = "review"
+    does = "reports"
     words = ('append(f"--{', "append(f'--{")
     trigger = r"\.append\(f[\"']--\{\w+\}[\"']\)"
     when = "with compute capability below 8.0"

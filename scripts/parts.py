@@ -78,9 +78,18 @@ def _value(option: click.Option) -> str:
 
 
 def codemods(texts: Texts) -> str:
-    """Every codemod: name, grade, when it runs, and what it does in one line."""
-    rows = ((f"`{mod.name}`", texts(mod.summary()), texts(mod.grade), texts(mod.when)) for mod in discover().values())
-    return _table(texts, ("codemod", "what it does", "grade", "runs"), rows)
+    """Every codemod: name, what it does in one line, whether it rewrites or reports, grade, and when it runs."""
+    rows = (
+        (
+            f"`{mod.name}`",
+            texts(mod.summary()),
+            texts(mod.does),
+            texts(mod.grade) if mod.does == "rewrites" else "",
+            texts(mod.when),
+        )
+        for mod in discover().values()
+    )
+    return _table(texts, ("codemod", "what it does", "rewrites or reports", "grade", "runs"), rows)
 
 
 def _comma(texts: Texts) -> str:

@@ -94,6 +94,12 @@ def test_what_a_person_has_to_decide_is_counted_and_fails_when_that_is_asked_for
     assert verl("check", "--strict", "run.sh").code == 0
 
 
+def test_reports_have_no_grade_that_leaves_them_out(done: Path, verl: Verl) -> None:
+    write(done, {"run.sh": "python t.py actor_rollout_ref.actor.ulysses_sequence_parallel_size=2\n"})
+    for options in ([], ["--safe-only"]):
+        assert b" sequence-parallel 2: " in verl("check", "--strict", *options, "run.sh").out
+
+
 def test_json_has_what_stays_when_it_is_asked_for(done: Path, verl: Verl) -> None:
     write(done, {"verl/a.py": LEFT + "if dtype == torch.bfloat16:\n    pass\n"})
     ran, whole = (verl("check", "verl/a.py", "--format", "json", *more).data for more in ([], ["--kept"]))

@@ -51,6 +51,20 @@ def test_the_docstring_has_a_summary_and_the_fixed_headings(codemod: Codemod) ->
 
 
 @each_codemod
+def test_what_reports_never_rewrites_and_says_so(codemod: Codemod) -> None:
+    assert (codemod.does == "reports") == codemod.summary().startswith("Report ")
+    assert (codemod.does == "rewrites") == (codemod.name in REWRITING)
+    assert not (codemod.does == "reports" and codemod.needs_review())
+
+
+def test_a_summary_names_what_is_chosen() -> None:
+    dtype, attention = discover()["dtype"], discover()["attention"]
+    for target in TARGETS:
+        assert dtype.summary_for(target) == f"Choose {target.dtype} wherever bfloat16 is chosen."
+        assert attention.summary_for(target) == f"Choose {target.attn} attention wherever FlashAttention is chosen."
+
+
+@each_codemod
 def test_grade_and_condition(codemod: Codemod) -> None:
     assert codemod.grade in ("safe", "review")
     assert codemod.when and not codemod.when.endswith(".")

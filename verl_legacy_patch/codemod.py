@@ -16,7 +16,7 @@ from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.setting import Action, Edit, Grade, Setting, Site
@@ -36,6 +36,7 @@ class Codemod:
     Attributes:
         name: what the user types after ``--select``.
         grade: ``safe``, or ``review`` where a person should look at the result.
+        does: ``reports`` for one that never rewrites: there is no result then, and the grade says nothing.
         words: literals, matched without case: a file that holds none of them is never read.
         trigger: a byte pattern, matched without case: a file without a match is never parsed, and only
             statements, scalars and words that overlap a match are looked at. It must accept a superset of
@@ -49,6 +50,7 @@ class Codemod:
 
     name: ClassVar[str]
     grade: ClassVar[Grade] = "safe"
+    does: ClassVar[Literal["rewrites", "reports"]] = "rewrites"
     words: ClassVar[tuple[str, ...]]
     trigger: ClassVar[str]
     reach: ClassVar[int | None] = None
@@ -109,6 +111,16 @@ class Codemod:
     def summary(cls) -> str:
         """Return the first line of the docstring."""
         return cls.doc().partition("\n")[0]
+
+    def summary_for(self, target: Target) -> str:
+        """Return the summary with what is chosen for ``target`` in place of all that can be."""
+        text = self.summary().replace("float32 (or float16)", target.dtype)
+        return text.replace("eager (or sdpa)", target.attn)
+
+    @classmethod
+    def needs_review(cls) -> bool:
+        """Return whether it writes what a person should look at: ``--safe-only`` leaves it out."""
+        return cls.does == "rewrites" and cls.grade == "review"
 
     @classmethod
     def why(cls) -> str:
@@ -200,6 +212,7 @@ class ReportCodemod(Codemod):
         rules: the settings; the first rule that fits a setting counts.
     """
 
+    does = "reports"
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     def decide(self, setting: Setting, target: Target) -> Edit | None:

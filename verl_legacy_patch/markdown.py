@@ -40,7 +40,7 @@ def _by_codemod(plan: Plan, rewritten: Sequence[Site]) -> Iterator[str]:
     for codemod in plan.codemods:
         if count := counts[codemod.name]:
             files = len({site.path for site in rewritten if site.codemod == codemod.name})
-            yield f"| {codemod.name} | {count} | {files} | {_text(codemod.summary())} |"
+            yield f"| {codemod.name} | {count} | {files} | {_text(codemod.summary_for(plan.target))} |"
 
 
 def _section(title: str, rows: Sequence[str]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from verl_legacy_patch.checkout.gitio import show
 from verl_legacy_patch.codemod import Codemod
@@ -36,7 +36,7 @@ def explain_line(path: str, source: bytes, line: int, plan: Plan) -> list[str]:
             return [*lines, "", *(f"  Nothing in this file is rewritten: {show(reason)}." for reason in unread)]
     settings = list(_settings(path, source, span))
     for site in here:
-        lines += ["", *_site(site, [one for one in settings if _covers(site, one, source)], plan.codemods)]
+        lines += ["", *_site(site, [one for one in settings if _covers(site, one, source)], plan)]
     if not here:
         lines += ["", *_nothing(settings, source, span, plan.codemods, text)]
     return lines
@@ -48,7 +48,7 @@ def _unread(path: str, source: bytes, plan: Plan) -> str:
     return plan.within.file_reason(path, source) or ("" if language else "neither code nor configuration")
 
 
-def _site(site: Site, settings: Sequence[Setting], codemods: Iterable[Codemod]) -> Iterator[str]:
+def _site(site: Site, settings: Sequence[Setting], plan: Plan) -> Iterator[str]:
     before = _short(site.before) or "this place"
     done = {
         "rewrite": f"{before} becomes {_short(site.after or 'nothing')}"
@@ -62,7 +62,7 @@ def _site(site: Site, settings: Sequence[Setting], codemods: Iterable[Codemod]) 
         yield f"    Reason: {show(site.reason)}."
     for setting in settings:
         yield f"    Found as: {_described(setting)}."
-    summary = next((codemod.summary() for codemod in codemods if codemod.name == site.codemod), "")
+    summary = next((mod.summary_for(plan.target) for mod in plan.codemods if mod.name == site.codemod), "")
     if summary:
         yield f"    {summary} More: verl-patch explain {site.codemod}"
 

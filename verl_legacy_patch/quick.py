@@ -45,7 +45,7 @@ def _nothing_in(files: SelectedFiles) -> bool:
         return False
     chosen = codemods.keys() if config.select is None else config.select
     if not any(
-        name in chosen and name not in config.ignore and not (config.safe_only and codemod.grade == "review")
+        name in chosen and name not in config.ignore and not (config.safe_only and codemod.needs_review())
         for name, codemod in codemods.items()
     ):
         return False

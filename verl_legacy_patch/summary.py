@@ -113,7 +113,7 @@ def _by_codemod(plan: Plan) -> Iterator[str]:
     for codemod in plan.codemods:
         if count := sites[codemod.name]:
             where = number(len(files[codemod.name]), "file")
-            yield f"{codemod.name:{width}} {count:4} in {where:9} {codemod.summary()}"
+            yield f"{codemod.name:{width}} {count:4} in {where:9} {codemod.summary_for(plan.target)}"
 
 
 def _grouped(sites: Iterable[Site], in_verl: int, beside: int) -> Iterator[str]:

@@ -30,7 +30,7 @@ def annotated(plan: Plan, context: int = CONTEXT) -> Iterator[bytes]:
 
     This is for reading: ``git apply`` does not take it.
     """
-    summaries = {codemod.name: codemod.summary() for codemod in plan.codemods}
+    summaries = {codemod.name: codemod.summary_for(plan.target) for codemod in plan.codemods}
     for change in in_order(plan):
         if change.before is None:
             why = f"# {change.codemod}: a new file that the rewritten code imports\n".encode()

@@ -69,7 +69,7 @@ def _show(item: Item, review: Review, colour: bool) -> None:
     from verl_legacy_patch.view import reasons
 
     assert item.hunk is not None
-    summaries = {codemod.name: codemod.summary() for codemod in review.plan.codemods}
+    summaries = {codemod.name: codemod.summary_for(review.plan.target) for codemod in review.plan.codemods}
     parts = [*reasons(item.hunk, summaries), item.hunk.header, *item.hunk.lines]
     patch = b"\n" + b"".join(parts)
     text = b"".join(coloured([patch])) if colour else patch

@@ -187,7 +187,7 @@ def _codemods(config: Config, file: Path | None) -> list[Codemod]:
     left = [
         codemod.with_keys(config.keys[name]) if name in config.keys else codemod
         for name, codemod in known.items()
-        if name in chosen and name not in config.ignore and not (config.safe_only and codemod.grade == "review")
+        if name in chosen and name not in config.ignore and not (config.safe_only and codemod.needs_review())
     ]
     if not left:  # "nothing found" would be said for ever
         where = f" (see also {file})" if file else ""

@@ -51,7 +51,7 @@ def render(plan: Plan, about: About) -> str:
 
 def _file(plan: Plan, change: FileChange, highlighter: Highlighter) -> dict[str, Any]:
     """Return what the page shows of one file: its hunks, each with its codemods, reasons and rows."""
-    summaries = {codemod.name: codemod.summary() for codemod in plan.codemods}
+    summaries = {codemod.name: codemod.summary_for(plan.target) for codemod in plan.codemods}
     hunks = []
     for edits, where, rows in hunk_rows(change, highlighter):
         new = Edit(Span(0, 0), change.codemod, "rewrite", "", "a new file that the rewritten code imports")
@@ -94,7 +94,7 @@ def _codemods(plan: Plan) -> list[dict[str, Any]]:
                     "name": codemod.name,
                     "grade": codemod.grade,
                     "when": codemod.when,
-                    "summary": codemod.summary(),
+                    "summary": codemod.summary_for(plan.target),
                     "doc": _paragraphs(codemod.doc()),
                     "places": len(rewritten),
                     "files": len({site.path for site in rewritten}),
