@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from verl_legacy_patch.branch.former import Former
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.commands.options import Run as Configured
-    from verl_legacy_patch.launch.plan import Asked, Planned
+    from verl_legacy_patch.launch.plan import Planned
 
 _PATH = click.Path(path_type=Path)
 
@@ -92,7 +92,7 @@ def command(
         configured = read_run(opened.root, {key: str(value) for key, value in settings.items() if value})
         found = former(opened, configured.target, discover().values())
         planned = plan(opened, configured.target, asked, words, found.patched if found else None, str(checkout))
-        notes = [*_advice(opened, configured, found, checkout, asked, words), *planned.notes]
+        notes = [*_advice(opened, configured, found, checkout, planned, words), *planned.notes]
         text = planned.script(notes)
         if not aside:
             write(output, text, force)
@@ -104,7 +104,7 @@ def command(
 
 
 def _advice(
-    checkout: Checkout, run: Configured, standing: Former | None, path: Path, asked: Asked, words: Any
+    checkout: Checkout, run: Configured, standing: Former | None, path: Path, planned: Planned, words: Any
 ) -> list[str]:
     """Return what to do with the checkout first: rewrite it, or rewrite it for another target than it is."""
     from verl_legacy_patch.capability import AMPERE
@@ -115,11 +115,14 @@ def _advice(
         return []
     quoted = shlex.quote(str(path))
     options = [f"--{name} {run.said[name]}" for name in ("dtype", "attn") if name in run.said]
-    command = " ".join([f"verl-patch apply {quoted} --gpu {shlex.quote(asked.gpu)}", *options])
+    command = " ".join([f"verl-patch apply {quoted} --gpu {shlex.quote(planned.asked.gpu)}", *options])
     notes = []
     if standing is not None and not (standing.fits and not standing.codemods):
-        facts = {"patched": str(standing.patched), "asked": str(run.target), "undo": f"verl-patch revert {quoted}"}
-        notes.append(words("patched-other", command=command, **facts))
+        note = words("patched-other", patched=str(standing.patched), asked=str(run.target))
+        # what is fixed in the code and cannot train in float16 is better left as it is
+        if all(role.scaled or role.key for role in planned.run.computes) or run.target.dtype != "float16":
+            note += words("patched-anew", undo=f"verl-patch revert {quoted}", command=command)
+        notes.append(note)
     found = make_plan(checkout, run.codemods, run.target, within=run.scope)
     left = in_own_code(found.rewritten())
     if left and not notes:
