@@ -200,6 +200,7 @@ def test_in_place_in_a_work_tree(mini: Path, verl: Verl) -> None:
 
 
 def test_workers_find_the_same(mini: Path, verl: Verl) -> None:
+    environment = dict(os.environ)
     write(mini, {f"verl/many/f{number}.py": f"x{number} = f(dtype='bf16')\n" for number in range(40)})
     write(mini, {"verl/many/broken.py": "def (:\n x = 'bf16'\n"})
     commit(mini)
@@ -207,6 +208,7 @@ def test_workers_find_the_same(mini: Path, verl: Verl) -> None:
     assert runs[0] == runs[1] and runs[0].code == 0
     data = [verl("apply", mini, "--dry-run", "--keep-going", "--format", "json", "-j", jobs).data for jobs in "13"]
     assert data[0] == data[1]
+    assert dict(os.environ) == environment
 
 
 def test_subfolder_of_a_bigger_repository(config: Path, verl: Verl, tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ print(dataclasses.dataclass.__module__, dataclasses.dataclass.__qualname__)
 
 def described(first: str) -> str:
     run = [sys.executable, "-c", DESCRIBE.format(first)]
-    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout
 
 
 def test_the_classes_are_the_same() -> None:

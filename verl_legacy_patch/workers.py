@@ -24,7 +24,8 @@ def in_workers(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]
     """
     # Python's other ways to start a worker look for its modules in the current folder first, which is a checkout
     # with who knows what modules of its own.
-    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    given = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = given or "1"
     context = get_context("fork" if sys.platform == "linux" else None)
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_signals_to_the_parent)
     try:
@@ -35,6 +36,10 @@ def in_workers(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]
         raise CheckoutError("a worker process was killed (out of memory?): use fewer --jobs") from None
     finally:
         pool.shutdown(cancel_futures=True)
+        if given is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = given
 
 
 def _leave_signals_to_the_parent() -> None:
