@@ -171,14 +171,13 @@ def test_selection(mini: Path, verl: Verl) -> None:
 
 def test_in_place(config: Path, verl: Verl, tmp_path: Path) -> None:
     plain = make_mini(tmp_path / "plain", git_too=False)
-    verl("apply", plain).refused(3, "no git repository", "--in-place", "--dry-run")
+    verl("apply", plain).refused(3, "no git repository", "--in-place", "no git commit to go back to", "--dry-run")
     before = everything(plain)
-    copy = "rewrites the files on disk. There is no git commit to go back to: keep a copy"
+    copy = "rewrites the files on disk. There is no git commit to go back to: a copy"
     dry = verl("apply", plain, "--dry-run", "--in-place").done(f"The same without --dry-run {copy}")
     seen = verl("apply", plain, "--dry-run").done(f"The same with --in-place instead of --dry-run {copy}")
     assert seen.out == dry.out and everything(plain) == before and "branch" not in seen.err
-    said = verl("apply", plain, "--in-place").done("9 places in 5 files").err
-    assert said.startswith("Note: There is no git commit to go back to") and said.endswith("on disk are rewritten.\n")
+    verl("apply", plain, "--in-place").done("9 places in 5 files", "The files on disk are rewritten. There is no git")
     after = everything(plain)
     assert {path for path in after if after[path] != before.get(path)} == {*CHANGED, *ADDED}
     assert (plain / "examples/run.sh").stat().st_mode & 0o777 == before["examples/run.sh"][1] & 0o777

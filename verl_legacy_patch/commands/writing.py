@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.commands import Refused
-from verl_legacy_patch.commands.output import say
 
 if TYPE_CHECKING:
     from verl_legacy_patch.branch.inplace import Change
@@ -49,7 +48,8 @@ def destination(
     if not isinstance(checkout, GitCheckout):
         if not in_place:
             where = f"{show(str(checkout.root))} is no git repository{elsewhere()}"
-            raise Refused(f"{where}: use --in-place to rewrite its files (keep a copy), or --dry-run to look", 3)
+            alone = "use --in-place to rewrite its files (keep a copy: there is no git commit to go back to then)"
+            raise Refused(f"{where}: {alone}, or --dry-run to look", 3)
         return Destination("", switch=False)
     from verl_legacy_patch.branch import current_branch, preflight, refuse_dirty, refuse_unfinished
     from verl_legacy_patch.branch.history import find_patch_commits
@@ -68,7 +68,7 @@ def no_way_back(checkout: Checkout) -> str:
     """Return what to know before files on disk are rewritten: nothing brings them back where git has none of them."""
     if (checkout.root / ".git").exists():
         return ""
-    return "There is no git commit to go back to: keep a copy of the folder, or the archive that it came from."
+    return "There is no git commit to go back to: a copy, or the archive that they came from, is the way back."
 
 
 def branch_name(checkout: Checkout) -> str | None:
@@ -89,9 +89,8 @@ def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, p
     from verl_legacy_patch.checkout import GitCheckout
 
     if not isinstance(checkout, GitCheckout):
-        say([f"Note: {warning}"] if (warning := no_way_back(checkout)) else [])
         write_in_place(checkout.root, changes_of(plan))
-        lines = ["", "The files on disk are rewritten."]
+        lines = ["", f"The files on disk are rewritten. {no_way_back(checkout)}".rstrip()]
         if (checkout.root / ".git").exists():
             lines.append(f"  look:  {_git(about.path)} diff")
         for left in stale(checkout.root):
