@@ -33,7 +33,7 @@ def done(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verl: Ve
 
 def test_exit_codes_and_one_line_per_site(done: Path, verl: Verl) -> None:
     nothing = verl("check")
-    assert (nothing.code, nothing.out, nothing.err) == (0, b"", "0 places left in 5 files\n")
+    assert (nothing.code, nothing.out, nothing.err) == (0, b"", "0 places left in 11 files\n")
     named = verl("check", "README.md", "verl/workers/actor.py")
     assert (named.code, named.out, named.err) == (0, b"", "")  # hooks have nothing to say mostly
     write(done, {"verl/a.py": LEFT})
@@ -128,7 +128,7 @@ def test_without_paths_there_is_a_word_about_new_files(done: Path, verl: Verl) -
     write(done, {"mine/a.py": LEFT, "notes.py": "A = 1\n", "tests/b.py": LEFT, "mine/c.md": "bfloat16\n"})
     said = "not looked into, as git does not track it: mine/a.py; to do so: verl-patch check .\n"
     ran = verl("check")
-    assert (ran.code, ran.out, ran.err) == (0, b"", f"0 places left in 5 files\n{said}")
+    assert (ran.code, ran.out, ran.err) == (0, b"", f"0 places left in 11 files\n{said}")
     write(done, {f"mine/{name}.py": LEFT for name in "xyz"})
     assert "git does not track it: mine/a.py, mine/x.py and 2 more;" in verl("check").err
     assert "track" not in verl("check", "--format", "sarif").err + verl("check", "verl").err

@@ -24,6 +24,11 @@ class SelectedFiles(DirectoryCheckout):
         super().__init__(root)
         self._paths = sorted({to_bytes(path) for path in paths})
 
+    @property
+    def given(self) -> int:
+        """How many files were given."""
+        return len(self._paths)
+
     def selected(
         self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
     ) -> list[Candidate]:

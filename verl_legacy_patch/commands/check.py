@@ -187,7 +187,7 @@ def _check(checkout: SelectedFiles, run: Run, how: How, report: Path | None, *, 
             raise Refused(f"{len(plan.problems)} of the files could not be checked; nothing is written", 4)
         if how.fix and plan.changes:
             _fix(checkout, plan)
-        if how.output == "text" and (line := _total(plan, how, words=words)):
+        if how.output == "text" and (line := _total(plan, how, checkout.given, words=words)):
             say([line])
     forgotten = [] if plan.changes else _forgotten(plan, checkout)
     say(f"{path} is imported but not in git: git add {path}" for path in forgotten)
@@ -265,7 +265,7 @@ def _fix(checkout: SelectedFiles, plan: Plan) -> None:
         say([f"added {path}, which the rewritten code imports: git add {path}" if new else f"rewrote {path}"])
 
 
-def _total(plan: Plan, how: How, *, words: bool) -> str:
+def _total(plan: Plan, how: How, files: int, *, words: bool) -> str:
     """Return the last line: what is left to rewrite, and what a person has to decide; empty if there is no need."""
     from verl_legacy_patch.summary import number, places_in
 
@@ -279,4 +279,4 @@ def _total(plan: Plan, how: How, *, words: bool) -> str:
         return f"{line}; rewrite on disk: verl-patch check --fix, with a commit: verl-patch apply"
     if not (words or decide):
         return ""
-    return f"0 places left in {number(plan.files_read, 'file')}{'; ' if also else ''}{also}"
+    return f"0 places left in {number(files, 'file')}{'; ' if also else ''}{also}"
