@@ -24,6 +24,8 @@ from repos import commit, git, leftovers, python
 
 from verl_legacy_patch.cli import run
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("VERL_PATCH_ROUNDS", "1"))
 SOURCES = {f"verl/many/f{number}.py": f"import torch\n\nx{number} = f(dtype=torch.bfloat16)\n" for number in range(10)}
 #: Whether this process becomes the parent of what a killed run has started, so that it can wait for it.

@@ -10,6 +10,8 @@ import pytest
 from minis import ADDED, BRANCH, CHANGED, TREE, Verl, everything, make_mini
 from repos import commit, git, make, write
 
+pytestmark = pytest.mark.slow
+
 SOURCE = "import torch\n\nx = f(dtype=torch.bfloat16)\n"
 RESULT = "import torch\n\nx = f(dtype=torch.float32)\n"
 

@@ -29,6 +29,8 @@ from verl_legacy_patch.branch.inplace import write_in_place
 from verl_legacy_patch.branch.switching import publish, switch
 from verl_legacy_patch.checkout import CheckoutError, GitCheckout, open_checkout
 
+pytestmark = pytest.mark.slow
+
 NAME = "verl-patch/float32-eager"
 MESSAGE = "Rewrite für float32\n\nText.\n\nVerl-Patch-Version: 0.1.0\nVerl-Patch-Target: float32 eager\n"
 CHANGES = [

@@ -18,6 +18,8 @@ from omegaconf import OmegaConf
 from verl_legacy_patch.codemod import codemod_folder, discover
 from verl_legacy_patch.miniature import make_repository, own_git, sample
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 BRANCH = "verl-patch/float32-eager"
 

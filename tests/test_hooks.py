@@ -16,6 +16,8 @@ pytest.importorskip("pre_commit")
 from verl_legacy_patch.cli import run
 from verl_legacy_patch.languages import SUFFIXES, language_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -15,6 +15,8 @@ from minis import BRANCH, TREE, Verl, make_mini
 from releases import sdist
 from repos import commit, git, write
 
+pytestmark = pytest.mark.slow
+
 FRESH = "fresh"
 #: The user's own work: a new file with a place, and a change beside patched lines.
 OWN = {"mine/own.py": LEFT, "verl/mine.py": "import torch\n\nKEPT = dict(dtype=torch.bfloat16)  # verl-patch: keep\n"}

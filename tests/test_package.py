@@ -19,6 +19,8 @@ from verl_legacy_patch import __version__
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.miniature import sample
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 NOT_OURS = shutil.ignore_patterns(
     ".git", ".venv*", "venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build"

@@ -15,6 +15,8 @@ from verl_legacy_patch.branch import switching
 from verl_legacy_patch.branch.history import standing
 from verl_legacy_patch.checkout import GitCheckout, open_checkout
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def patched(mini: Path, verl: Verl) -> Path:

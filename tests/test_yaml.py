@@ -241,6 +241,7 @@ def test_errors_name_the_line(source: bytes, line: int) -> None:
     assert error.value.line == line
 
 
+@pytest.mark.slow
 def test_deep_nesting_does_not_blow_up() -> None:
     for source in ("[" * 5000, "{a: " * 5000 + "bf16", "a: " + "[" * 900 + "bf16" + "]" * 900):
         with contextlib.suppress(SourceError):
