@@ -476,8 +476,10 @@ def test_the_first_look_knows_the_keys_of_the_configuration(done: Path, verl: Ve
 
 def test_the_program_takes_the_first_look(done: Path) -> None:
     code = (
-        "import sys; from verl_legacy_patch.__main__ import main\n"
-        "try:\n    main()\nfinally:\n    print('click' in sys.modules)"
+        "import os, sys; from verl_legacy_patch.__main__ import main\n"
+        "leave = os._exit\n"
+        "os._exit = lambda code: (print('click' in sys.modules, flush=True), leave(code))\n"
+        "main()"
     )
     for name, loaded in (("README.md", b"False"), ("verl/a.py", b"True")):
         write(done, {"verl/a.py": LEFT})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -69,7 +68,6 @@ def command(
     """
     from verl_legacy_patch.checkout.gitio import CheckoutError
 
-    gc.disable()  # short and busy: collecting would cost a tenth of it
     said = {"gpu": gpu, "dtype": dtype, "attn": attn, "select": select, "ignore": ignore, "safe_only": safe_only}
     found = False
     words = not paths or any(path.is_dir() for path in paths)  # a hook, which names files, has nothing to say mostly
