@@ -35,7 +35,8 @@ _NAMES = (b"prompt_length", b"response_length")
 _OTHER_ENGINE = lazy(r"sglang|trtllm|hf|naive")
 #: One of two lengths has to be above half of the default for their sum to be above it.
 _LONG = r"(?:409[7-9]|4[1-9]\d\d|[5-9]\d{3}|\d{5,})\b"
-_RAISES = b"config.max_num_batched_tokens = self.config.max_model_len"
+#: What the server that does it also speaks of, and the statement.
+_SERVER, _RAISES = b"enable_chunked_prefill", b"config.max_num_batched_tokens = self.config.max_model_len"
 _SUM = lazy(
     rb"max_num_batched_tokens=[\"']?\$\(+\s*\$?\{?\w*prompt_length\}?\s*\+\s*\$?\{?\w*response_length", re.IGNORECASE
 )
@@ -85,8 +86,10 @@ class BatchedTokens(Codemod):
 
     def settle(self, sites: list[Site], checkout: "Checkout") -> list[Site]:
         """Drop the rows where verl raises a budget that is too small by itself, as v0.9.1 does."""
-        asked = any(site.action == "report" for site in sites)
-        raises = asked and checkout.candidates([_RAISES], suffixes=(".py",))
+        if not any(site.action == "report" for site in sites):
+            return sites
+        servers = checkout.read(checkout.candidates([_SERVER], suffixes=(".py",)))
+        raises = any(_RAISES in content for _, content in servers)
         return [site for site in sites if site.action != "report"] if raises else sites
 
 

@@ -12,6 +12,7 @@ import pytest
 from repos import FILES, HITS, WORDS, as_nobody, commit, git, isolate, make, write
 
 from verl_legacy_patch.checkout import (
+    SOURCE_SUFFIXES,
     CheckoutError,
     DirectoryCheckout,
     GitCheckout,
@@ -62,6 +63,16 @@ def test_candidates_have_path_mode_and_blob(repo: Path) -> None:
     assert [each.path for each in every] == ["README.md", *HITS]
     assert opened(repo).candidates([]) == []
     assert opened(repo).candidates([b"no-such-word"]) == []
+
+
+@pytest.mark.parametrize("base", [None, "HEAD^{commit}"])
+def test_a_longer_word_is_found_after_a_shorter_one(repo: Path, base: str | None) -> None:
+    checkout = opened(repo, base)
+    assert [each.path for each in checkout.candidates(WORDS)] == HITS
+    for words in ([b"torch.bfloat16"], [b"BFLOAT16)"], [b"bf16", b"Torch.BFloat16"], [b"import torch"], [b"bfloat16x"]):
+        for suffixes in ((".py",), (".sh", ".yaml"), None, SOURCE_SUFFIXES):
+            fresh = opened(repo, base).candidates(words, suffixes=suffixes)
+            assert checkout.candidates(words, suffixes=suffixes) == fresh, (words, suffixes)
 
 
 def test_read_gives_the_contents_in_order(repo: Path) -> None:

@@ -119,8 +119,8 @@ def test_the_default_budget_is_judged_unless_verl_raises_it(tmp_path: Path) -> N
     [site] = reports(tree(tmp_path, {}, LONG), "batched-tokens")
     assert "need 18432 tokens, the default budget is 8192" in site.reason
     assert site.reason.endswith("add actor_rollout_ref.rollout.max_num_batched_tokens=18432")
-    raises = "class Server:\n    def start(self):\n"
-    raises += "        self.config.max_num_batched_tokens = self.config.max_model_len\n"
+    raises = "class Server:\n    def start(self):\n        if not self.config.enable_chunked_prefill:\n"
+    raises += "            self.config.max_num_batched_tokens = self.config.max_model_len\n"
     assert not reports(tree(tmp_path, {"verl/server.py": raises}, LONG), "batched-tokens")
 
 

@@ -34,6 +34,8 @@ _GLOB = lazy(rb"[*?\[\\]")
 _SUFFIX = lazy(rb"[^/\t](\.[A-Za-z]+)\0")
 #: Files that are read from the work tree at a time: enough that those which differ need few processes.
 _GROUP = 64
+#: Files with a word that a later search for longer ones is kept to: naming more costs as much as searching all.
+_FEW = 1000
 _IMPORTS = r"^[[:space:]]*(from|import)[[:space:]]+verl([.,;[:space:]]|$)"
 
 
@@ -55,6 +57,7 @@ class GitCheckout(Checkout):
         self.base = base
         self.tree = tree
         self.is_head = is_head
+        self._searched: list[tuple[Sequence[bytes], list[Candidate]]] = []
 
     def candidates(
         self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
@@ -62,10 +65,22 @@ class GitCheckout(Checkout):
         """Return the files of the base that hold a word. See ``Checkout``."""
         if not words:
             return []
+        words = _shortest(words)
+        for known, found in self._searched if suffixes is not None and {*suffixes} <= {*SOURCE_SUFFIXES} else ():
+            if len(found) <= _FEW and all(any(part in word for part in known) for word in words):
+                paths = [b":(top,literal)" + path for each in found if wanted(path := to_bytes(each.path), suffixes)]
+                return self._grep(words, suffixes, paths) if paths else []
+        found = self._grep(words, suffixes, [*(self._pathspec or [b":(top)"]), *self._other_suffixes(suffixes)])
+        if suffixes is SOURCE_SUFFIXES:
+            self._searched.append((words, found))
+        return found
+
+    def _grep(
+        self, words: Sequence[bytes], suffixes: Collection[str] | None, files: Sequence[bytes]
+    ) -> list[Candidate]:
         arguments: list[str | bytes] = ["grep", "-liFz", *_GREP]
-        for word in _shortest(words):  # each costs git another pass over every file
+        for word in words:  # each costs git another pass over every file
             arguments += ["-e", word]
-        files = [*(self._pathspec or [b":(top)"]), *self._other_suffixes(suffixes)]
         start, out = 0, None
         if self._matches_work_tree and not any(wanted(path, suffixes) for path in self._converted):
             code, out, err = gitio.run([*arguments, "--", *files], self.root)
