@@ -24,8 +24,9 @@ sys.path.insert(0, str(HERE))
 
 from measure import Pair, pair, run  # noqa: E402
 
+from verl_legacy_patch.codemod import discover  # noqa: E402
+
 PASS = [sys.executable, "-c", "pass"]
-TRIGGERS = ("bf16", "bfloat16", "flash", "remove_padding", "torch", "sglang", "megatron", "veomni")
 SOURCES = (".py", ".sh", ".yaml")
 
 
@@ -93,8 +94,9 @@ def _tracked(verl: Path) -> list[str]:
 def _plain(verl: Path) -> list[str]:
     """Return the source files without a trigger word."""
     sources = [path for path in _tracked(verl) if path.endswith(SOURCES)]
+    words = {word for codemod in discover().values() for word in codemod.words}
     texts = ((path, (verl / path).read_text("utf-8", "replace").lower()) for path in sources)
-    return [path for path, text in texts if not any(word in text for word in TRIGGERS)]
+    return [path for path, text in texts if not any(word in text for word in words)]
 
 
 @contextmanager

@@ -244,8 +244,12 @@ class GitCheckout(Checkout):
 
     def _other_suffixes(self, suffixes: Collection[str] | None) -> list[bytes]:
         """Return what keeps git from reading files that are not wanted: a lock file is as big as all scripts."""
-        found = set(_SUFFIX.findall(self._listing)) if suffixes is not None else set()
-        return [b":(top,exclude)*" + suffix for suffix in sorted(found) if not wanted(b"x" + suffix, suffixes)]
+        found = self._suffixes if suffixes is not None else ()
+        return [b":(top,exclude)*" + suffix for suffix in found if not wanted(b"x" + suffix, suffixes)]
+
+    @cached_property
+    def _suffixes(self) -> list[bytes]:
+        return sorted(set(_SUFFIX.findall(self._listing)))
 
 
 def _shortest(words: Iterable[bytes]) -> list[bytes]:
