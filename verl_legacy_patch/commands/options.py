@@ -200,10 +200,10 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _known(names: Iterable[str], known: Mapping[str, Codemod], file: Path | None) -> None:
-    import difflib
-
     for name in names:
         if name not in known:
+            import difflib
+
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"
             where = f" (see also {file})" if file else ""
