@@ -37,3 +37,16 @@ def test_the_classes_are_the_same() -> None:
     usual = described("")
     assert "FrozenInstanceError cannot assign to field 'value'" in usual
     assert described("import verl_legacy_patch.languages.python") == usual
+
+
+def test_all_of_the_metadata_is_there_for_those_who_ask() -> None:
+    code = """
+import verl_legacy_patch.languages.python
+import libcst, libcst.metadata, libcst.matchers, libcst.codemod
+from libcst.metadata import MetadataWrapper, PositionProvider, QualifiedNameProvider
+assert libcst.metadata.MetadataWrapper is libcst.MetadataWrapper
+wrapper = MetadataWrapper(libcst.parse_module("x = 1"))
+assert wrapper.resolve(QualifiedNameProvider) and wrapper.resolve(PositionProvider)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

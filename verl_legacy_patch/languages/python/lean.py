@@ -3,8 +3,9 @@
 LibCST's nodes are 170 frozen dataclasses. ``dataclass`` compiles methods for each of them: ``__repr__`` and ``__eq__``,
 which it throws away because the nodes have their own, two that refuse assignments, which differ in nothing but their
 class, and ``__init__``, though a run creates nodes of a few dozen classes. While LibCST is imported, the first are not
-asked for, the refusals are closures, and ``__init__`` is compiled when somebody asks for it. The classes are the same
-to everybody who uses them.
+asked for, the refusals are closures, and ``__init__`` is compiled when somebody asks for it. Of ``libcst.metadata``
+only the two modules are loaded that LibCST needs itself; whoever imports it later gets all of it. The classes are the
+same to everybody who uses them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 __all__ = ["cst"]
@@ -73,10 +76,27 @@ if sys.version_info < (3, 13):  # later ones compile all methods of a class at o
     if hasattr(dataclasses, _INIT):
         _changed[_INIT] = _later
 _kept = {name: getattr(dataclasses, name) for name in _changed}
+_METADATA = "libcst.metadata"
+
+
+def _empty_package(name: str) -> ModuleType:
+    """Return a package whose modules can be imported, without what its ``__init__`` imports."""
+    package, _, child = name.partition(".")
+    spec = find_spec(package)
+    module = ModuleType(name)
+    module.__path__ = [f"{folder}/{child}" for folder in (spec and spec.submodule_search_locations) or ()]
+    return module
+
+
+_first = "libcst" not in sys.modules
 try:
     for _name in _kept:
         setattr(dataclasses, _name, _changed[_name])
+    if _first:
+        sys.modules[_METADATA] = _empty_package(_METADATA)
     import libcst as cst
 finally:
     for _name, _value in _kept.items():
         setattr(dataclasses, _name, _value)
+    if _first:
+        del sys.modules[_METADATA]
