@@ -50,3 +50,16 @@ assert wrapper.resolve(QualifiedNameProvider) and wrapper.resolve(PositionProvid
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_grammar_of_bash_is_there_for_those_who_ask() -> None:
+    code = """
+import sys
+from verl_legacy_patch.languages.shell.tree import parse
+assert parse(b"a=1").root_node.children[0].type == "variable_assignment"
+assert "tree_sitter_bash" not in sys.modules
+import tree_sitter_bash
+assert tree_sitter_bash.language() and tree_sitter_bash.HIGHLIGHTS_QUERY
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -13,9 +13,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
+
+from verl_legacy_patch.languages.partial import without_init
 
 __all__ = ["cst"]
 
@@ -76,27 +76,11 @@ if sys.version_info < (3, 13):  # later ones compile all methods of a class at o
     if hasattr(dataclasses, _INIT):
         _changed[_INIT] = _later
 _kept = {name: getattr(dataclasses, name) for name in _changed}
-_METADATA = "libcst.metadata"
-
-
-def _empty_package(name: str) -> ModuleType:
-    """Return a package whose modules can be imported, without what its ``__init__`` imports."""
-    package, _, child = name.partition(".")
-    spec = find_spec(package)
-    module = ModuleType(name)
-    module.__path__ = [f"{folder}/{child}" for folder in (spec and spec.submodule_search_locations) or ()]
-    return module
-
-
-_first = "libcst" not in sys.modules
 try:
     for _name in _kept:
         setattr(dataclasses, _name, _changed[_name])
-    if _first:
-        sys.modules[_METADATA] = _empty_package(_METADATA)
-    import libcst as cst
+    with without_init("libcst.metadata"):
+        import libcst as cst
 finally:
     for _name, _value in _kept.items():
         setattr(dataclasses, _name, _value)
-    if _first:
-        del sys.modules[_METADATA]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from verl_legacy_patch.languages.partial import without_init
 from verl_legacy_patch.setting import Edit, splice
 
 if TYPE_CHECKING:
@@ -20,8 +23,11 @@ _BACKTICK_COMMENT = re.compile(rb"(?<=[ \t\n])`[ \t]*#[^`\n]*`")
 @cache
 def language() -> Language:
     """Return the bash grammar."""
-    import tree_sitter_bash
     from tree_sitter import Language
+
+    with without_init("tree_sitter_bash"), suppress(ImportError):  # it looks for query files, with half of the library
+        return Language(import_module("tree_sitter_bash._binding").language())
+    import tree_sitter_bash
 
     return Language(tree_sitter_bash.language())
 
