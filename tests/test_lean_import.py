@@ -1,10 +1,12 @@
 """LibCST is imported faster than usual, and is the same to everybody."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 DESCRIBE = """
 import dataclasses, inspect
 {}
@@ -28,7 +30,7 @@ print(dataclasses.dataclass.__module__, dataclasses.dataclass.__qualname__)
 
 def described(first: str) -> str:
     run = [sys.executable, "-c", DESCRIBE.format(first)]
-    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(run, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout
 
@@ -48,7 +50,7 @@ assert libcst.metadata.MetadataWrapper is libcst.MetadataWrapper
 wrapper = MetadataWrapper(libcst.parse_module("x = 1"))
 assert wrapper.resolve(QualifiedNameProvider) and wrapper.resolve(PositionProvider)
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -61,5 +63,5 @@ assert "tree_sitter_bash" not in sys.modules
 import tree_sitter_bash
 assert tree_sitter_bash.language() and tree_sitter_bash.HIGHLIGHTS_QUERY
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
