@@ -11,7 +11,7 @@ from verl_legacy_patch.checkout import Checkout
 from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.rewrite import Rewritten, decide_settings, finish, rewrite
-from verl_legacy_patch.setting import Edit, Setting, Span
+from verl_legacy_patch.setting import Edit, Places, Setting, Span
 
 if TYPE_CHECKING:
     from verl_legacy_patch import mirror
@@ -65,7 +65,8 @@ def _mirror(
         hits = find_hits(text, [codemod for codemod in plan.codemods if codemod.reads("yaml")], only)
         found = list(settings(text, sorted({span for spans in hits.values() for span in spans})))
         if only is not None:  # the check of a result asks for the edited places: what follows a source stays
-            found = [each for each in found if any(each.span.start <= s.end and s.start <= each.span.end for s in only)]
+            asked = Places(only)
+            found = [each for each in found if asked.touching(each.span)]
         follows: dict[Setting, mirror.Follow] = {}
         if places is not None and only is None:
             follows = {follow.setting: follow for follow in mirror.follow(found, places, decided)}

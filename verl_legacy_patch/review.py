@@ -9,7 +9,7 @@ from verl_legacy_patch import rewrite
 from verl_legacy_patch.diff import Hunk, hunks
 from verl_legacy_patch.languages import SourceError, language_of
 from verl_legacy_patch.plan import FileChange, Plan, Problem
-from verl_legacy_patch.setting import Edit, Site, Span, splice
+from verl_legacy_patch.setting import Edit, Places, Site, Span, splice
 from verl_legacy_patch.suppression import takes_comment
 from verl_legacy_patch.view import in_order
 
@@ -134,8 +134,10 @@ def _problem(plan: Plan, change: FileChange) -> Problem | None:
 
     def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
         found = rewrite.decide(change.path, text, plan.codemods, plan.target, only, plan.within)
-        # what was skipped may stand in the same statement, and still be wanted
-        return [each for each in found if only is None or any(_meet(each.span, span) for span in only)]
+        if only is None:
+            return found
+        asked = Places(only)  # what was skipped may stand in the same statement, and still be wanted
+        return [each for each in found if asked.overlapping(each.span)]
 
     before = change.before or b""
     try:
@@ -145,10 +147,6 @@ def _problem(plan: Plan, change: FileChange) -> Problem | None:
     except RecursionError:
         return Problem(change.path, 0, "nested too deeply")
     return None
-
-
-def _meet(one: Span, other: Span) -> bool:
-    return one.start < other.end and other.start < one.end
 
 
 def _remaining(plan: Plan, dropped: set[tuple[str, Edit]]) -> Iterator[FileChange]:

@@ -7,14 +7,13 @@ has nothing left for any other, and would count as done for a target that it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from verl_legacy_patch.branch.history import PatchCommit, standing
 from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.checkout import Checkout, CheckoutError, GitCheckout, gitio, open_checkout
 from verl_legacy_patch.checkout.gitio import to_bytes
-from verl_legacy_patch.codemod import Codemod
+from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.target import ATTENTIONS, DTYPES, Target
 
 _CAPABILITY = re.compile(r"\d+\.\d+")
@@ -56,20 +55,18 @@ def short(target: Target) -> str:
     return f"{target.dtype} {target.attn} {target.capability}"
 
 
-def former(checkout: Checkout, asked: Target, codemods: Iterable[Codemod]) -> Former | None:
+def former(checkout: Checkout, asked: Target) -> Former | None:
     """Return the standing patch that matters most for a target: one that does not fit, else one that does more.
 
     Args:
         checkout: files on disk are looked up in the repository around them, if there is one.
         asked: the target that is asked for.
-        codemods: all that there are, chosen or not.
     """
     repository = _repository(checkout)
     if repository is None:
         return None
-    known = list(codemods)
     found = [
-        _compared(target, asked, known)
+        _compared(target, asked)
         for commit in standing(repository, repository.base)
         if (target := _target_of(commit)) is not None and short(target) != short(asked) and _touches(repository, commit)
     ]
@@ -77,9 +74,10 @@ def former(checkout: Checkout, asked: Target, codemods: Iterable[Codemod]) -> Fo
     return found[0] if found else None
 
 
-def _compared(patched: Target, asked: Target, codemods: Sequence[Codemod]) -> Former:
+def _compared(patched: Target, asked: Target) -> Former:
     """Compare two targets: another dtype or attention never fits, another card does when it needs more, or less."""
-    before, now = ({codemod.name for codemod in codemods if codemod.applies(each)} for each in (patched, asked))
+    every = discover().values()  # chosen or not
+    before, now = ({codemod.name for codemod in every if codemod.applies(each)} for each in (patched, asked))
     same = (patched.dtype, patched.attn) == (asked.dtype, asked.attn)
     return Former(patched, tuple(sorted(before - now)), same and (before <= now or now <= before))
 

@@ -145,11 +145,10 @@ def _former(checkout: Checkout, plan: Plan) -> Former | None:
     from verl_legacy_patch.branch.former import former
     from verl_legacy_patch.codemod import discover
 
-    codemods = discover().values()
-    modules = [module for codemod in codemods for module in codemod.support]
+    modules = [module for codemod in discover().values() for module in codemod.support]
     added = any(checkout.has_file(f"{each}/utils/{name}.py") for each in checkout.packages() for name in modules)
     left = {site.codemod for site in plan.rewritten()}
-    return former(checkout, plan.target, codemods) if added or not {"dtype", "attention"} <= left else None
+    return former(checkout, plan.target) if added or not {"dtype", "attention"} <= left else None
 
 
 def _refuse_views() -> None:

@@ -101,9 +101,8 @@ def _other_target(checkout: SelectedFiles, run: Run) -> str:
     It takes a walk through the history, so hooks, which are given files, do not look.
     """
     from verl_legacy_patch.branch.former import former
-    from verl_legacy_patch.codemod import discover
 
-    found = former(checkout, run.target, discover().values())
+    found = former(checkout, run.target)
     return found.refusal(run.target) if found and not found.fits else ""
 
 

@@ -74,7 +74,6 @@ def command(
     """
     from verl_legacy_patch.branch.former import former
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
-    from verl_legacy_patch.codemod import discover
     from verl_legacy_patch.doctor.catalogue import language
     from verl_legacy_patch.launch import LaunchError
     from verl_legacy_patch.launch.files import refuse_existing, write
@@ -90,7 +89,7 @@ def command(
         asked = Asked(output=str(output), **said)
         settings = {"gpu": asked.card().capability, "dtype": dtype, "attn": attn}
         configured = read_run(opened.root, {key: str(value) for key, value in settings.items() if value})
-        found = former(opened, configured.target, discover().values())
+        found = former(opened, configured.target)
         planned = plan(opened, configured.target, asked, words, found.patched if found else None, str(checkout))
         notes = [*_advice(opened, configured, found, checkout, planned, words), *planned.notes]
         text = planned.script(notes)

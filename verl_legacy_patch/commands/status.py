@@ -35,7 +35,6 @@ def command(checkout: Path) -> None:
 
 def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
     from verl_legacy_patch.branch.former import former
-    from verl_legacy_patch.codemod import discover
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.summary import places_in
 
@@ -46,7 +45,7 @@ def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
         yield key, text
     yield "target", f"{run.target}" + (f" ({run.source.path})" if run.source else "")
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
-    found = former(checkout, run.target, discover().values())
+    found = former(checkout, run.target)
     if found and not found.fits:
         yield "left", found.refusal(run.target)
     elif left := plan.rewritten():
