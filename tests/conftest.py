@@ -1,5 +1,5 @@
 """Fixtures that several test files share."""
 
-from minis import config, mini, verl
+from minis import config, mini, plan, verl
 
-__all__ = ["config", "mini", "verl"]
+__all__ = ["config", "mini", "plan", "verl"]

@@ -18,7 +18,12 @@ from typing import Any
 import pytest
 from repos import commit, git, isolate, write
 
+from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.cli import run
+from verl_legacy_patch.codemod import discover
+from verl_legacy_patch.miniature import sample
+from verl_legacy_patch.plan import Plan, make_plan
+from verl_legacy_patch.target import Target
 
 PROJECT = Path(__file__).parents[1]
 BRANCH = "verl-patch/float32-eager"
@@ -178,3 +183,11 @@ def without_traces(files: dict[str, tuple[bytes, int]]) -> dict[str, tuple[bytes
     folders = (".git/refs/heads/verl-patch",)
     logged = (".git/objects", ".git/logs")
     return {path: entry for path, entry in files.items() if path not in folders and not path.startswith(logged)}
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Return what every codemod would do to the demo's checkout."""
+    root = tmp_path_factory.mktemp("sample")
+    write(root, dict(sample()))
+    return make_plan(open_checkout(root), list(discover().values()), Target())

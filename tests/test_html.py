@@ -15,7 +15,6 @@ from scripts.chromium import Chromium, find
 from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.html import render
-from verl_legacy_patch.miniature import sample
 from verl_legacy_patch.plan import Plan, Problem, make_plan
 from verl_legacy_patch.report import About
 from verl_legacy_patch.setting import splice
@@ -24,16 +23,6 @@ from verl_legacy_patch.target import Target
 
 ROOT = Path(__file__).resolve().parent.parent
 DRIVER = ROOT / "tests" / "data" / "drive_page.js"
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    root = tmp_path_factory.mktemp("sample")
-    for path, content in sample():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-    return make_plan(open_checkout(root), list(discover().values()), Target())
 
 
 @pytest.fixture(scope="module")

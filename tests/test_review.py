@@ -8,24 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.miniature import sample
-from verl_legacy_patch.plan import FileChange, Plan, make_plan
+from verl_legacy_patch.plan import FileChange, Plan
 from verl_legacy_patch.review import SKIPPED, Review, suppressions
 from verl_legacy_patch.rewrite import rewrite, sites
 from verl_legacy_patch.setting import Edit, Span, splice
 from verl_legacy_patch.target import Target
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    root = tmp_path_factory.mktemp("sample")
-    for path, content in sample():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-    return make_plan(open_checkout(root), list(discover().values()), Target())
 
 
 def test_everything_accepted_is_the_whole_plan(plan: Plan) -> None:

@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verl_legacy_patch.checkout import open_checkout
-from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.commands.output import coloured
-from verl_legacy_patch.miniature import sample
-from verl_legacy_patch.plan import FileChange, Plan, make_plan
+from verl_legacy_patch.plan import FileChange, Plan
 from verl_legacy_patch.report import patch
 from verl_legacy_patch.roles import ROLES, SHARED, importance, role_of
 from verl_legacy_patch.setting import Edit, Span
@@ -20,16 +17,6 @@ from verl_legacy_patch.target import Target
 from verl_legacy_patch.view import annotated, in_order, stat
 
 ANSI = re.compile(rb"\x1b\[[0-9;]*m")
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    root = tmp_path_factory.mktemp("sample")
-    for path, content in sample():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-    return make_plan(open_checkout(root), list(discover().values()), Target())
 
 
 @pytest.mark.parametrize(
