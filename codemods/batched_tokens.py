@@ -88,8 +88,7 @@ class BatchedTokens(Codemod):
         """Drop the rows where verl raises a budget that is too small by itself, as v0.9.1 does."""
         if not any(site.action == "report" for site in sites):
             return sites
-        servers = checkout.read(checkout.candidates([_SERVER], suffixes=(".py",)))
-        raises = any(_RAISES in content for _, content in servers)
+        raises = any(_RAISES in content for content in checkout.code([_SERVER]))
         return [site for site in sites if site.action != "report"] if raises else sites
 
 

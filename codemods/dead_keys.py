@@ -13,13 +13,11 @@ Source: https://github.com/volcengine/verl/blob/main/verl/workers/engine/fsdp/tr
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.patterns import lazy
-from verl_legacy_patch.scope import file_reason
 from verl_legacy_patch.setting import Edit, Setting, Site
 from verl_legacy_patch.target import Target
 
@@ -106,7 +104,8 @@ class DeadKeys(Codemod):
         if not asked:
             return sites
         found = {dead for site in asked if (dead := _dead(site.reason.partition(":")[0]))}
-        code = _code(checkout, sorted({text for dead in found for text in (*dead.reads, *dead.instead_reads)}))
+        texts = sorted({text.encode() for dead in found for text in (*dead.reads, *dead.instead_reads)})
+        code = b"\n".join(checkout.code(texts)) if texts else b""
         scripts = checkout.read(checkout.named(sorted({site.path for site in asked})))
         others = {script.path for script, content in scripts if _OTHER_BACKEND.search(content)}
         kept = []
@@ -116,7 +115,7 @@ class DeadKeys(Codemod):
             if site.action != "report" or dead is None:
                 kept.append(site)
             elif not _holds(code, dead.reads) and site.path not in others:
-                kept.append(replace(site, reason=_advice(dead, key, code)))
+                kept.append(site._replace(reason=_advice(dead, key, code)))
         return kept
 
 
@@ -129,12 +128,6 @@ def _advice(dead: Dead, key: str, code: bytes) -> str:
         instead = re.sub(dead.key, dead.instead, key)
         return f"nothing here reads this key: set {instead} instead"
     return "nothing here reads this key, and no other does this: the code's own choice counts"
-
-
-def _code(checkout: "Checkout", texts: Sequence[str]) -> bytes:
-    """Return the Python files in scope that hold one of the texts."""
-    found = checkout.candidates([text.encode() for text in texts], suffixes=(".py",)) if texts else ()
-    return b"\n".join(content for _, content in checkout.read(file for file in found if not file_reason(file.path)))
 
 
 def _holds(code: bytes, texts: Iterable[str]) -> bool:

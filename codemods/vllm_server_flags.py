@@ -36,7 +36,7 @@ class VllmServerFlags(Codemod):
     name = "vllm-server-flags"
     grade = "review"
     does = "reports"
-    words = ('append(f"--{', "append(f'--{")
+    words = ("--{",)
     trigger = r"\.append\(f[\"']--\{\w+\}[\"']\)"
     when = "with compute capability below 8.0"
 

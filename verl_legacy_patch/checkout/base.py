@@ -11,10 +11,12 @@ from typing import NamedTuple
 from verl_legacy_patch.checkout.gitio import CheckoutError, show, to_bytes
 from verl_legacy_patch.languages import SUFFIXES
 from verl_legacy_patch.patterns import lazy
+from verl_legacy_patch.scope import file_reason
 
 #: Files that can hold a setting (in notebooks it is only reported). Others are not even looked at, so a tracked video
 #: costs nothing.
 SOURCE_SUFFIXES = frozenset((*SUFFIXES, ".ipynb"))
+CODE = (".py",)
 
 _INIT = b"verl/__init__.py"
 _VERSION = lazy(rb"""^__version__(?:\s*:\s*str)?\s*=\s*["']([^"'\s]+)["']""", re.MULTILINE)
@@ -64,6 +66,11 @@ class Checkout(ABC):
     ) -> list[Candidate]:
         """Return the candidates that are to be rewritten: all, unless only some files were asked for."""
         return self.candidates(words, suffixes=suffixes)
+
+    def code(self, words: Sequence[bytes]) -> list[bytes]:
+        """Return the content of the Python files in scope that hold one of the words, whatever its case."""
+        found = self.candidates(words, suffixes=CODE)
+        return [content for _, content in self.read(each for each in found if not file_reason(each.path))]
 
     @abstractmethod
     def named(self, paths: Iterable[str]) -> list[Candidate]:

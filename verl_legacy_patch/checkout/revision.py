@@ -18,6 +18,7 @@ from pathlib import Path
 
 from verl_legacy_patch.checkout import gitio
 from verl_legacy_patch.checkout.base import (
+    CODE,
     SOURCE_SUFFIXES,
     Candidate,
     Checkout,
@@ -26,7 +27,9 @@ from verl_legacy_patch.checkout.base import (
     wanted,
 )
 from verl_legacy_patch.checkout.gitio import to_bytes, to_text
+from verl_legacy_patch.checkout.words import options, shortest
 from verl_legacy_patch.patterns import lazy
+from verl_legacy_patch.scope import file_reason
 
 # --text: a NUL byte or a "binary" attribute must not hide a source file. Threads cost more than they save.
 _GREP = ("--text", "--threads=1", "--no-color", "--full-name", "--no-recurse-submodules")
@@ -36,6 +39,8 @@ _SUFFIX = lazy(rb"[^/\t](\.[A-Za-z]+)\0")
 _GROUP = 64
 #: Files with a word that a later search for longer ones is kept to: naming more costs as much as searching all.
 _FEW = 1000
+#: Files that are read and searched in less time than it takes to start git.
+_FASTER_READ = 100
 _IMPORTS = r"^[[:space:]]*(from|import)[[:space:]]+verl([.,;[:space:]]|$)"
 
 
@@ -58,6 +63,7 @@ class GitCheckout(Checkout):
         self.tree = tree
         self.is_head = is_head
         self._searched: list[tuple[Sequence[bytes], list[Candidate]]] = []
+        self._code: dict[str, bytes] = {}  # contents of Python files by the names of their blobs
 
     def candidates(
         self, words: Sequence[bytes], *, suffixes: Collection[str] | None = SOURCE_SUFFIXES
@@ -65,30 +71,46 @@ class GitCheckout(Checkout):
         """Return the files of the base that hold a word. See ``Checkout``."""
         if not words:
             return []
-        words = _shortest(words)
-        for known, found in self._searched if suffixes is not None and {*suffixes} <= {*SOURCE_SUFFIXES} else ():
-            if len(found) <= _FEW and all(any(part in word for part in known) for word in words):
-                paths = [b":(top,literal)" + path for each in found if wanted(path := to_bytes(each.path), suffixes)]
-                return self._grep(words, suffixes, paths) if paths else []
+        words = shortest(words)
+        known = self._known(words, suffixes)
+        if known is not None and len(known) <= _FEW:
+            paths = [b":(top,literal)" + to_bytes(each.path) for each in known]
+            return self._grep(words, suffixes, paths) if paths else []
         found = self._grep(words, suffixes, [*(self._pathspec or [b":(top)"]), *self._other_suffixes(suffixes)])
         if suffixes is SOURCE_SUFFIXES:
             self._searched.append((words, found))
         return found
 
+    def code(self, words: Sequence[bytes]) -> list[bytes]:
+        """Return the content of the Python files in scope that hold one of the words. See ``Checkout``."""
+        words = shortest(words)
+        known = [each for each in self._known(words, CODE) or () if not file_reason(each.path)]
+        if not 0 < len(known) <= _FASTER_READ:
+            return super().code(words)
+        contents = [content for each in known if (content := self._code.get(each.sha)) is not None]
+        contents += [content for _, content in self.read(each for each in known if each.sha not in self._code)]
+        return [content for content in contents if _holds(content.lower(), words)]
+
+    def _known(self, words: Sequence[bytes], suffixes: Collection[str] | None) -> list[Candidate] | None:
+        """Return the files of a former search among which those with the words are; None when there was none."""
+        if suffixes is None or not {*suffixes} <= {*SOURCE_SUFFIXES}:
+            return None
+        for parts, found in self._searched:
+            if all(any(part in word for part in parts) for word in words):
+                return [each for each in found if wanted(to_bytes(each.path), suffixes)]
+        return None
+
     def _grep(
         self, words: Sequence[bytes], suffixes: Collection[str] | None, files: Sequence[bytes]
     ) -> list[Candidate]:
-        arguments: list[str | bytes] = ["grep", "-liFz", *_GREP]
-        for word in words:  # each costs git another pass over every file
-            arguments += ["-e", word]
         start, out = 0, None
         if self._matches_work_tree and not any(wanted(path, suffixes) for path in self._converted):
-            code, out, err = gitio.run([*arguments, "--", *files], self.root)
+            code, out, err = self._ask(words, ["--", *files])
             if code not in (0, 1) or err:
                 out = None  # a file that cannot be read on disk is passed over, but its blob is there
         if out is None:
             start = len(self.base) + 1
-            code, out, err = gitio.run([*arguments, self.base, "--", *files], self.root)
+            code, out, err = self._ask(words, [self.base, "--", *files])
             if code not in (0, 1) or "error:" in err:  # grep passes over an object that is missing, and ends well
                 raise gitio.failure(err, self.root, code)
         found: list[Candidate] = []
@@ -97,6 +119,14 @@ class GitCheckout(Checkout):
             if wanted(path, suffixes) and (entry := self._entry(path)):
                 found.append(Candidate(to_text(path), *entry))
         return found
+
+    def _ask(self, words: Sequence[bytes], where: Sequence[str | bytes]) -> tuple[int, bytes, str]:
+        """Run git grep for files with one of the words; return exit code, output and error text."""
+        for syntax in options(words):
+            done = gitio.run(["grep", "-liz", *_GREP, *syntax, *where], self.root)
+            if done[0] in (0, 1):
+                break
+        return done
 
     def named(self, paths: Iterable[str]) -> list[Candidate]:
         """Return the regular files of the base among ``paths``. See ``Checkout``."""
@@ -110,8 +140,11 @@ class GitCheckout(Checkout):
             on_disk = [self._on_disk(each.path, each.sha) for each in group]
             missing = [each.sha for each, content in zip(group, on_disk, strict=True) if content is None]
             blobs = gitio.blobs(missing, self.root) if missing else iter(())
-            for each, content in zip(group, on_disk, strict=True):
-                yield each, next(blobs) if content is None else content
+            for each, found in zip(group, on_disk, strict=True):
+                content = next(blobs) if found is None else found
+                if each.path.endswith(CODE) and len(self._code) < _FASTER_READ:
+                    self._code[each.sha] = content
+                yield each, content
 
     def read_path(self, path: str) -> bytes | None:
         """Return the content of one file of the base. See ``Checkout``."""
@@ -252,13 +285,8 @@ class GitCheckout(Checkout):
         return sorted(set(_SUFFIX.findall(self._listing)))
 
 
-def _shortest(words: Iterable[bytes]) -> list[bytes]:
-    """Return the words in lower case without those that hold another one: a file with them has that one too."""
-    found: list[bytes] = []
-    for word in sorted({word.lower() for word in words}, key=len):
-        if not any(shorter in word for shorter in found):
-            found.append(word)
-    return found
+def _holds(lowered: bytes, words: Iterable[bytes]) -> bool:
+    return any(word in lowered for word in words)
 
 
 def _path(entry: bytes) -> bytes:
