@@ -25,7 +25,7 @@ ODD = Site("a b/100%,:ü\n#?\udcff.py", 1, 1, 2, 3, "attention", "rewrite", "rev
 
 
 def one_of(**changes: Any) -> Site:
-    return Site(**{**{name: getattr(SITE, name) for name in Site.__slots__}, **changes})
+    return SITE._replace(**changes)
 
 
 def test_lines() -> None:

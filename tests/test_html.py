@@ -161,7 +161,7 @@ def test_a_tick_belongs_to_what_was_seen(plan: Plan, page: str) -> None:
     names = re.findall(r'data-id="(\w+)"', page)
     assert len(set(names)) == len(names)
     first = next(change for change in plan.changes if change.before)
-    edits = tuple(replace(edit, replacement="float64") for edit in first.edits)
+    edits = tuple(edit._replace(replacement="float64") for edit in first.edits)
     other = first._replace(edits=edits, after=splice(first.before or b"", edits))
     changes = [other if change is first else change for change in plan.changes]
     again = re.findall(r'data-id="(\w+)"', render(replace(plan, changes=changes), About("sample", "0.0", None)))
@@ -171,7 +171,7 @@ def test_a_tick_belongs_to_what_was_seen(plan: Plan, page: str) -> None:
 
 
 def test_skipped_files_and_notes_are_said(plan: Plan) -> None:
-    target = replace(plan.target, notes=("float16 is slow here",))
+    target = plan.target._replace(notes=("float16 is slow here",))
     text = render(replace(plan, target=target, problems=[Problem("verl/x.py", 3, "broken <")]), About("s", None, None))
     assert "Note: float16 is slow here." in text
     assert "<code>verl/x.py:3: broken &lt;</code>" in text
@@ -196,7 +196,7 @@ def chromium() -> Iterator[Chromium]:
 def many(plan: Plan) -> Plan:
     """Return a plan as long as that of a real release."""
     changes = [change._replace(path=f"part{n}/{change.path}") for n in range(6) for change in plan.changes]
-    sites = [replace(site, path=f"part{n}/{site.path}") for n in range(6) for site in plan.sites]
+    sites = [site._replace(path=f"part{n}/{site.path}") for n in range(6) for site in plan.sites]
     return replace(plan, changes=changes, sites=sites)
 
 
@@ -216,7 +216,7 @@ def test_keys_filters_and_ticks(chromium: Chromium, page: str, tmp_path: Path) -
 @pytest.mark.e2e
 @pytest.mark.parametrize("width", [390, 820, 1440])
 def test_nothing_is_wider_than_the_screen(chromium: Chromium, plan: Plan, width: int, tmp_path: Path) -> None:
-    long = replace(plan.sites[0], action="report", after=None, reason="set " + "a_long.key_of.hydra" * 20)
+    long = plan.sites[0]._replace(action="report", after=None, reason="set " + "a_long.key_of.hydra" * 20)
     file = tmp_path / "review.html"
     file.write_text(render(replace(plan, sites=[*plan.sites, long]), About("s", "0.0", "0" * 40)), "utf-8")
     for dark in (False, True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from verl_legacy_patch.checkout import Checkout
@@ -87,7 +86,7 @@ def _followed(edit: Edit, follow: mirror.Follow | None, setting: Setting) -> Edi
         # the source was rewritten before (by a hook, say) and the mirror was not made anew
         new = rf"(?<![\w.-]){re.escape(edit.replacement or '')}(?![\w.-])"  # perhaps in ${oc.select:key,new}
         caught_up = edit.action == "rewrite" and re.search(new, follow.replacement or "", re.IGNORECASE)
-        return edit if caught_up else replace(edit, action="keep", replacement=None, reason=follow.reason)
+        return edit if caught_up else edit._replace(action="keep", replacement=None, reason=follow.reason)
     replacement = follow.replacement if follow.action == "rewrite" else None
     return Edit(edit.span, edit.codemod, follow.action, replacement, follow.reason, edit.grade)
 

@@ -6,7 +6,7 @@ Mirrors of configuration files follow the files that they repeat; code that need
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from verl_legacy_patch import suppression
@@ -263,4 +263,4 @@ def _report_missing_package(plan: Plan, codemod: Codemod, by_path: Mapping[str, 
             reason = (
                 "this checkout has no verl package: patch the verl that it runs with too, the module is added there"
             )
-            plan.sites[index] = replace(site, reason=reason)
+            plan.sites[index] = site._replace(reason=reason)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from verl_legacy_patch import __version__
@@ -45,7 +44,7 @@ def as_json(plan: Plan, about: About) -> dict[str, Any]:
             "compute_capability": capability,
         },
         "notes": list(plan.target.notes),
-        "sites": [asdict(site) for site in plan.sites],
+        "sites": [site._asdict() for site in plan.sites],
         "files": [{"path": change.path, "status": change.status} for change in plan.changes],
         "summary": {
             "files_read": plan.files_read,

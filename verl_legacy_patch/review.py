@@ -166,7 +166,7 @@ def _sites(plan: Plan, dropped: set[tuple[str, Edit]]) -> Iterator[Site]:
                     places[change.path, _line(change.before, edit.span), edit.codemod, edit.replacement] = True
     for site in plan.sites:
         if site.action == "rewrite" and (site.path, site.line, site.codemod, site.after) in places:
-            yield replace(site, action="keep", after=None, reason=SKIPPED)
+            yield site._replace(action="keep", after=None, reason=SKIPPED)
         else:
             yield site
 

@@ -6,7 +6,6 @@ Dry run, check, hook and apply all call ``rewrite`` and differ only in what they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from verl_legacy_patch import suppression
@@ -169,7 +168,7 @@ def decide_settings(settings: Iterable[Setting], codemods: Iterable[Codemod], ta
             if edit is None:
                 continue
             if edit.action != "keep" and (reason := setting_reason(setting)):
-                edit = replace(edit, action="keep", replacement=None, reason=reason)
+                edit = edit._replace(action="keep", replacement=None, reason=reason)
             yield edit
 
 
@@ -191,7 +190,7 @@ def _agreed(found: Sequence[Setting], edits: list[Edit], codemods: Iterable[Code
             if against:
                 keys = ", ".join(sorted(".".join(one.path) for one in against))
                 reason = f"the anchor also gives {keys} its value: write both out, then run again"
-                edit = replace(edit, action="report", replacement=None, reason=reason)
+                edit = edit._replace(action="report", replacement=None, reason=reason)
         yield edit
 
 
@@ -242,7 +241,7 @@ def _notebook(source: bytes, codemods: Sequence[Codemod], target: Target) -> lis
         for edit in edits:
             if edit.action != "keep":
                 rows.append(
-                    replace(edit, span=cell.locate(edit.span), action="report", replacement=None, reason=BY_HAND)
+                    edit._replace(span=cell.locate(edit.span), action="report", replacement=None, reason=BY_HAND)
                 )
     known = {edit.codemod for edit in rows}
     rows += [edit for edit in _left_alone(source, codemods, NOTEBOOK) if edit.codemod not in known]

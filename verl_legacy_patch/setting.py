@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -23,8 +22,7 @@ class Span(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One place that holds a value under a key, as a language adapter found it.
 
     Attributes:
@@ -61,8 +59,7 @@ class Setting:
         return ".".join(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """What a codemod wants done (or deliberately not done) with a span.
 
     ``replacement`` is None for ``keep`` and ``report``. ``reason`` is a phrase for people; empty for a plain
@@ -78,8 +75,7 @@ class Edit:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """One row of the result. Lines and columns start at 1; columns count characters."""
 
     path: str

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from verl_legacy_patch.patterns import lazy
@@ -154,7 +153,7 @@ def _means(source: bytes, comments: Iterable[_Comment], edit: Edit) -> Iterable[
 
 
 def _kept(edit: Edit) -> Edit:
-    return replace(edit, action="keep", replacement=None, reason=REASON)
+    return edit._replace(action="keep", replacement=None, reason=REASON)
 
 
 def _python_comments(source: bytes) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from verl_legacy_patch.capability import AMPERE, DEFAULT_CAPABILITY, VOLTA, Capability
 
@@ -18,8 +18,7 @@ FLOAT16 = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The dtype and attention implementation to choose, and the GPU's compute capability.
 
     ``notes`` are sentences for people about this choice.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from verl_legacy_patch.branch.backup import Backup, alone, held_signals
 from verl_legacy_patch.checkout.base import relative
@@ -17,8 +16,7 @@ from verl_legacy_patch.checkout.gitio import CheckoutError, show
 _STAGE = b".verl-patch-new-"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """The new content of one file.
 
     Attributes:
@@ -102,6 +100,7 @@ def _target(top: bytes, change: Change) -> bytes:
         raise CheckoutError(f"{show(change.path)} is no path inside of the checkout: nothing was written")
     target = top + b"/" + raw
     where = show(os.fsdecode(target))
+
     folder = os.path.dirname(target)  # noqa: PTH120
     real = os.path.realpath(folder)
     if real != top and not real.startswith(top.rstrip(b"/") + b"/"):
@@ -133,6 +132,8 @@ def _check_unchanged(target: bytes, change: Change) -> None:
 
 def _stage(target: bytes, change: Change, staged: list[tuple[bytes, bytes]]) -> None:
     """Write the new content beside its target, so that a rename is enough."""
+    import tempfile
+
     folder = os.path.dirname(target)  # noqa: PTH120
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     descriptor, stage = tempfile.mkstemp(prefix=_STAGE, dir=folder)

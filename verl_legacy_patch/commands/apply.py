@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,8 +113,8 @@ def command(
         if found := _former(opened, plan):
             if not found.fits:
                 raise Refused(found.refusal(run.target, shlex.quote(str(checkout))), 3)
-            plan.target = replace(plan.target, notes=(*plan.target.notes, *filter(None, [found.note(run.target)])))
-        plan.target = replace(plan.target, notes=notes(opened, plan))
+            plan.target = plan.target._replace(notes=(*plan.target.notes, *filter(None, [found.note(run.target)])))
+        plan.target = plan.target._replace(notes=notes(opened, plan))
         if interactive and plan.changes:
             from verl_legacy_patch.commands.interactive import review_plan
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from verl_legacy_patch.setting import Span
 
@@ -15,8 +14,7 @@ _COMMAND = re.compile(r"^([ \t]*)[!%][^\n]*(?:(?<=\\)\n[^\n]*)*", re.MULTILINE)
 _REST = re.compile(r"[^\n]")
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """Code of one language from a cell: what belongs to the other one is blank, so that offsets stay.
 
     Attributes:

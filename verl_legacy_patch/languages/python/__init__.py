@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
@@ -220,16 +220,16 @@ def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[S
 
     inside = context
     if isinstance(node, cst.ClassDef):
-        inside = replace(context, classes=(*context.classes, node.name.value))
+        inside = context._replace(classes=(*context.classes, node.name.value))
     elif isinstance(node, cst.FunctionDef):
-        inside = replace(context, functions=(*context.functions, node.name.value), guarded=False, fallback=False)
+        inside = context._replace(functions=(*context.functions, node.name.value), guarded=False, fallback=False)
     elif isinstance(node, (cst.If, cst.While)):
-        inside = replace(context, tests=(*context.tests, code(node.test)))
+        inside = context._replace(tests=(*context.tests, code(node.test)))
     elif isinstance(node, cst.MatchCase):
-        inside = replace(context, tests=(*context.tests, code(node.pattern)))
+        inside = context._replace(tests=(*context.tests, code(node.pattern)))
     elif isinstance(node, (cst.Try, cst.TryStar)) and any(code(handler.body) != "pass" for handler in node.handlers):
         fallback = context.fallback or any(map(_goes_on, node.handlers))
-        inside = replace(context, guarded=True, fallback=fallback)
+        inside = context._replace(guarded=True, fallback=fallback)
     if isinstance(node, cst.Match):
         yield node.cases, context
         return
@@ -242,7 +242,7 @@ def _blocks(node: Any, context: Context, module: cst.Module) -> Iterator[tuple[S
         part = getattr(node, name, None)
         around = context
         if name == "orelse" and isinstance(node, (cst.If, cst.While)):
-            around = replace(context, otherwise=(*context.otherwise, code(node.test)))
+            around = context._replace(otherwise=(*context.otherwise, code(node.test)))
         if part:
             yield part if isinstance(part, (list, tuple)) else [part], around
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -76,19 +75,19 @@ def arguments(node: cst.Call, slot: Slot, statement: Statement) -> Iterator[tupl
         keyword = arg.keyword.value if arg.keyword is not None else ""
         text = string(arg.value)
         if keyed is not None and (position == keyed.value or keyword == "default"):
-            inner = replace(base.at(f"default of {name}()", *keyed.path), allowed=keyed.allowed)
+            inner = base.at(f"default of {name}()", *keyed.path)._replace(allowed=keyed.allowed)
         elif name == "getattr" and position == 1 and dotted(args[0].value) in ("torch", "th"):
             inner = slot.at("attribute by its name", *slot.path, "dtype")
         elif keyword in _NAMING:
             inner = base.naming(why.CHOICES if keyword == "choices" else why.MESSAGE)
         elif keyword in _DEFAULTS and declared is not None:
-            inner = replace(base.at("declared default", *declared), allowed=allowed)
+            inner = base.at("declared default", *declared)._replace(allowed=allowed)
         elif keyword:
             inner = base.at("keyword argument", keyword).naming(*why.alias(keyword, bare_name(arg.value)))
         elif flag:
             inner = base.at("command-line flag", flag)
         elif position == 0 and name in _FIELDS and slot.path:
-            inner = replace(base.at("declared default", *slot.path), allowed=allowed)
+            inner = base.at("declared default", *slot.path)._replace(allowed=allowed)
         else:
             inner = _positional(base, name, position, arg.star == "*")
             if isinstance(node.func, cst.Name) and name == "type":  # type(torch.bfloat16), not x.type(torch.bfloat16)
@@ -129,7 +128,7 @@ def _positional(base: Slot, name: str, position: int, starred: bool) -> Slot:
         return inner.naming(why.COLLECTION, advice=True)
     if "regist" in name.lower():
         return inner.naming(why.REGISTERED, advice=True)
-    return replace(inner.naming(why.MESSAGE), spoken=False) if _MESSAGE.search(name) else inner
+    return inner.naming(why.MESSAGE)._replace(spoken=False) if _MESSAGE.search(name) else inner
 
 
 def _keyed(args: Sequence[cst.Arg], name: str, method: bool) -> _Key | None:

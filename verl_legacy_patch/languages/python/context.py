@@ -14,7 +14,6 @@ import symtable
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from itertools import accumulate
@@ -27,8 +26,7 @@ from verl_legacy_patch.setting import Places, Span
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What encloses a statement, outermost first.
 
     Attributes:
@@ -271,19 +269,19 @@ class _Finder:
     def _inner(self, node: Any, block: str, context: Context) -> Context:
         """Return the context of the statements in one block of a compound statement."""
         if isinstance(node, ast.ClassDef):
-            return replace(context, classes=(*context.classes, node.name))
+            return context._replace(classes=(*context.classes, node.name))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return replace(context, functions=(*context.functions, node.name), guarded=False, fallback=False)
+            return context._replace(functions=(*context.functions, node.name), guarded=False, fallback=False)
         if isinstance(node, (ast.If, ast.While)):
             test = self._text(node.test)
             if block == "body":
-                return replace(context, tests=(*context.tests, test))
-            return replace(context, otherwise=(*context.otherwise, test))
+                return context._replace(tests=(*context.tests, test))
+            return context._replace(otherwise=(*context.otherwise, test))
         if isinstance(node, ast.match_case):
-            return replace(context, tests=(*context.tests, self._text(node.pattern)))
+            return context._replace(tests=(*context.tests, self._text(node.pattern)))
         if type(node).__name__ in ("Try", "TryStar") and block == "body" and any(map(_handles, node.handlers)):
             fallback = context.fallback or any(map(_goes_on, node.handlers))
-            return replace(context, guarded=True, fallback=fallback)
+            return context._replace(guarded=True, fallback=fallback)
         return context
 
     def _text(self, node: Any) -> str:

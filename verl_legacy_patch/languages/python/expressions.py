@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -113,12 +112,12 @@ class Expressions:
         test = self.on.text(node.test)
         self.value(node.test, Slot().naming(why.TEST))
         outer = self.context
-        inner = replace(slot, position="conditional branch")
+        inner = slot._replace(position="conditional branch")
         for branch, other in ((node.body, node.orelse), (node.orelse, node.body)):
             if branch is node.body:
-                self.context = replace(outer, tests=(*outer.tests, test))
+                self.context = outer._replace(tests=(*outer.tests, test))
             else:
-                self.context = replace(outer, otherwise=(*outer.otherwise, test))
+                self.context = outer._replace(otherwise=(*outer.otherwise, test))
             self.value(branch, inner)
             self._fallback(branch, other, inner)
         self.context = outer
@@ -126,11 +125,11 @@ class Expressions:
     def _boolean(self, node: cst.BooleanOperation, slot: Slot) -> None:
         self.value(node.left, slot)
         if isinstance(node.operator, cst.Or):
-            self.value(node.right, replace(slot, position="or fallback"))
-            self._fallback(node.right, node.left, replace(slot, position="or fallback"))
+            self.value(node.right, slot._replace(position="or fallback"))
+            self._fallback(node.right, node.left, slot._replace(position="or fallback"))
         else:
             outer = self.context
-            self.context = replace(outer, tests=(*outer.tests, self.on.text(node.left)))
+            self.context = outer._replace(tests=(*outer.tests, self.on.text(node.left)))
             self.value(node.right, slot)
             self.context = outer
 

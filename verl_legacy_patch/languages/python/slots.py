@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from verl_legacy_patch.languages.python import reasons as why
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """Where a value stands.
 
     Attributes:
@@ -29,16 +28,16 @@ class Slot:
 
     def naming(self, reason: str, advice: bool = False) -> Slot:
         """Return this slot as one that only names; the first reason wins."""
-        return self if self.names else replace(self, names=reason, advice=advice)
+        return self if self.names else self._replace(names=reason, advice=advice)
 
     def at(self, position: str, *path: str) -> Slot:
         """Return a slot at another position and path, with what this one says of names."""
-        return replace(self, path=path, position=position, allowed=())
+        return self._replace(path=path, position=position, allowed=())
 
     def under(self, key: str | None, position: str) -> Slot:
         """Return the slot of a value of a dict literal in this one. In a list of dicts each may choose again."""
-        inner = replace(self, path=(*self.path, key) if key is not None else (), position=position)
-        return replace(inner, names="", advice=False) if self.names == why.COLLECTION else inner
+        inner = self._replace(path=(*self.path, key) if key is not None else (), position=position)
+        return inner._replace(names="", advice=False) if self.names == why.COLLECTION else inner
 
     def inside(self) -> Slot:
         """Return the bare slot of an expression in this one that is no value of its own."""

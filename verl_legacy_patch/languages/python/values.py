@@ -7,7 +7,6 @@ becomes a setting with the slot it was reached through.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -47,12 +46,12 @@ class _Statements(Expressions):
         elif isinstance(node, cst.FunctionDef):
             for decorator in node.decorators:
                 self.value(decorator.decorator, Slot(position="decorator"))
-            self.context = replace(self.context, functions=(*self.context.functions, node.name.value))
+            self.context = self.context._replace(functions=(*self.context.functions, node.name.value))
             self.parameters(node.params)
         elif isinstance(node, cst.ClassDef):
             for decorator in node.decorators:
                 self.value(decorator.decorator, Slot(position="decorator"))
-            self.context = replace(self.context, classes=(*self.context.classes, node.name.value))
+            self.context = self.context._replace(classes=(*self.context.classes, node.name.value))
             for part in (*node.bases, *node.keywords):
                 path = (part.keyword.value,) if part.keyword is not None else ()
                 self.value(part.value, Slot(path, "keyword argument"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages.hydra import leaves
@@ -119,16 +118,16 @@ class _Script(Values):
         cooked = cook(node, self.source)
         doubt = self._doubt(node, cooked)
         if doubt:
-            return [replace(s, names=doubt, advice=True) for s in self.overrides(cooked, False)]
+            return [s._replace(names=doubt, advice=True) for s in self.overrides(cooked, False)]
         kind = holder.type
         if kind in _COMPARES:
             return self._comparison(holder, cooked)
         found = list(self._held(kind, path, node, cooked))
         if any(not setting.names for setting in found):
             whole = [*path, node]
-            found = [s if s.names else replace(s, names=chosen_under(whole, s.value, self.source)) for s in found]
+            found = [s if s.names else s._replace(names=chosen_under(whole, s.value, self.source)) for s in found]
             if around := asked_for(whole, self.source):
-                found = [replace(s, around=around) for s in found]
+                found = [s._replace(around=around) for s in found]
         return found
 
     def _doubt(self, node: Node, cooked: Cooked) -> str:
@@ -172,8 +171,8 @@ class _Script(Values):
         raw.add(node.start_byte, node.end_byte)
         found = list(self.overrides(raw, False, UNREAD))
         if found:
-            return [replace(setting, advice=True) for setting in found]
-        return [replace(unreadable(raw, span, UNREAD), position="word") for span in raw.within(self.hits)]
+            return [setting._replace(advice=True) for setting in found]
+        return [unreadable(raw, span, UNREAD)._replace(position="word") for span in raw.within(self.hits)]
 
     def _heredoc(self, path: list[Node], index: int) -> list[Setting]:
         body = path[index]
@@ -196,7 +195,7 @@ class _Script(Values):
         found = list(self.overrides(document.text, False, reason))
         if not found:
             found = [unreadable(document.text, span, reason) for span in document.text.within(self.hits)]
-        return [replace(setting, advice=True) for setting in found]
+        return [setting._replace(advice=True) for setting in found]
 
     # the holders of words
 
@@ -222,7 +221,7 @@ class _Script(Values):
         found = list(self.overrides(cooked, not names, names))
         if found:
             if name == "env":
-                found = [s if s.path[1:] else replace(s, position="environment variable") for s in found]
+                found = [s if s.path[1:] else s._replace(position="environment variable") for s in found]
             yield from found
         elif not names:
             yield from self._bare(node, cooked, "command word")
@@ -288,7 +287,7 @@ class _Script(Values):
         if len(key) == 1 and not before_command and any(len(setting.path) == 1 for setting in own):
             for use in used_as(key[0], self.source):
                 where = f"{position} for {'.'.join(use)}"
-                yield from (replace(s, path=use, position=where) for s in own if s.path == key)
+                yield from (s._replace(path=use, position=where) for s in own if s.path == key)
 
     def _comparison(self, holder: Node, cooked: Cooked) -> list[Setting]:
         """Return the value that a test or ``case`` pattern names; its key is the variable that is tested."""
@@ -302,7 +301,7 @@ class _Script(Values):
         key = (variable[1].decode(),) if variable else ()
         found = list(self.whole(cooked, key, "test", COMPARISON))
         # a default inside the test takes part in it whatever the rest of the script chooses
-        return [replace(s, names=COMPARISON, advice=s.position == "shell default") for s in found]
+        return [s._replace(names=COMPARISON, advice=s.position == "shell default") for s in found]
 
 
 def _flag_path(text: str) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages import SourceError, language_of
@@ -47,11 +46,11 @@ def embedded(cooked: Cooked, language: str, hits: Sequence[Span], where: str) ->
         mapped = cooked.span(setting.span.start, setting.span.end)
         position = f"{setting.position} in {where}"
         if mapped is not None:
-            yield replace(setting, span=mapped, position=position)
+            yield setting._replace(span=mapped, position=position)
         elif setting.span.start < setting.span.end:
             around = cooked.around(setting.span.start, setting.span.end)
             names = setting.names or "written in several pieces"
-            yield replace(setting, span=around, position=position, names=names, advice=True)
+            yield setting._replace(span=around, position=position, names=names, advice=True)
 
 
 def unreadable(cooked: Cooked, span: Span, names: str) -> Setting:

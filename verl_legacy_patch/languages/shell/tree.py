@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The grammar runs a comment to the end of its line and so loses the closing backtick of `# …`, the usual way
 # to comment inside a continued command. In bash the backtick ends it.
-_BACKTICK_COMMENT = re.compile(rb"(?<=[ \t\n])`[ \t]*#[^`\n]*`")
+_BACKTICK_COMMENT = re.compile(rb"`(?<=[ \t\n]`)[ \t]*#[^`\n]*`")
 
 
 @cache

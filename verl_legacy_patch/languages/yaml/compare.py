@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -47,6 +46,6 @@ def _same_block(reader: Reader, left: Any, right: Any, changes: Sequence[Edit]) 
     for piece in pieces(reader, left) or ():
         span = reader.span(piece.start, piece.end)
         inside = [edit for edit in changes if span.start <= edit.span.start and edit.span.end <= span.end]
-        shifted = [replace(edit, span=Span(*(at - span.start for at in edit.span))) for edit in inside]
+        shifted = [edit._replace(span=Span(*(at - span.start for at in edit.span))) for edit in inside]
         value += piece.text or splice(reader.source[span.start : span.end], shifted).decode()
     return value.rstrip("\n") == str(right.value).rstrip("\n")
