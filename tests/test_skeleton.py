@@ -51,6 +51,16 @@ def test_functions_without_a_place_to_keep_become_an_assignment_on_their_line() 
     assert text.count("\n") == source.count("\n")
 
 
+def test_so_do_other_blocks_with_all_their_branches() -> None:
+    source = (
+        "z\nif a:\n    b\nelse:\n    c\n\nfor d in e:\n    f\n\n"
+        "if g:\n    h\nelif i:\n    KEEP\n    while j:\n        k\n"
+    )
+    lines = (cut(source) or "").splitlines()
+    assert [line for line in lines if line] == ["z", "_=0", "_=0", "if g:", "    h", "elif i:", "    KEEP", "    _=0"]
+    assert [number for number, line in enumerate(lines) if line] == [0, 1, 6, 9, 10, 11, 12, 13]
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -72,6 +82,21 @@ def test_functions_without_a_place_to_keep_become_an_assignment_on_their_line() 
         "def f():\r\n    return 1\r\n\r\ndef g():\r\n    KEEP\r\n",
         "def f():\n    return f'{a:{b}} {{' \n\ndef g():\n    KEEP\n",
         "def f(): return 1\ndef g(): KEEP\n",
+        "if a:\n    x = 1\nelif b:\n    KEEP\nelse:\n    y = 2\n",
+        "if a:\n    x = 1\n# else:\nelse:\n    KEEP\n",
+        "if a:\n    x = 1\nelse_ = KEEP\n",
+        "if a:\n    '''\nelse:\n'''\nelse:\n    KEEP\n",
+        "for a in b:\n    c\nelse:\n    KEEP\n",
+        "while a:\n    if b:\n        c\n    else:\n        d\nelse:\n    KEEP\n",
+        "with a as b, \\\n        c:\n    d\nwith e:\n    KEEP\n",
+        "async def f():\n    async with a:\n        b\n    async for c in d:\n        KEEP\n",
+        "try:\n    KEEP\nexcept E:\n    if a:\n        raise\nexcept F:\n    with b:\n        pass\nfinally:\n    c\n",
+        "if (a\nand b):\n    c\nelse:\n    KEEP\n",
+        "if a: b\nelse: KEEP\n",
+        "x = [\n    a\n    for a in b\n    if a\n]\nKEEP\n",
+        "x = y[\n    1\n    if a else b:\n    2\n]\nKEEP\n",
+        "x = (\n    1\n    if a else lambda:\n    2\n)\nKEEP\n",
+        "if a:\n    def f():\n        return 1\n\n    @KEEP\n    def g():\n        return 2\n",
     ],
 )
 def test_the_statements_that_stay_are_the_same(source: str) -> None:

@@ -1,15 +1,16 @@
 """A Python file without what nobody asks about, so that ``ast`` has less to build.
 
-Functions and classes that hold no interesting place become an assignment (they bind a name too, and ``pass`` would say
-of a handler that it does nothing); all else keeps its line and its column. Where a block ends is told by its
-indentation, outside of strings. What is not sure (tabs, quotes inside of f-strings as in Python 3.12) makes it give up;
-what could still go wrong (a bracket that is continued further left) leaves a text that does not parse. In both cases
-the caller parses the whole file.
+Functions, classes and other blocks that hold no interesting place become an assignment (a function binds a name too,
+and ``pass`` would say of a handler that it does nothing); all else keeps its line and its column. Where a block ends is
+told by its indentation, outside of strings. What is not sure (tabs, quotes inside of f-strings as in Python 3.12) makes
+it give up; what could still go wrong (a bracket that is continued further left, an expression that looks like a block)
+leaves a text that does not parse. In both cases the caller parses the whole file.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
@@ -30,13 +31,13 @@ _TOKEN = re.compile(
 )
 #: Braces that all close again. Where they do not, a quote inside of an f-string has ended the token too early.
 _FORMATTED = re.compile(rb"[^{}]*(?:(?:\{\{|\}\}|\{(?!\{)[^{}]*(?:\{[^{}]*\}[^{}]*)*\})[^{}]*)*")
-_CUT = re.compile(rb"\n *(?:@|def |class |async def )")
+_CUT = re.compile(rb"\n *(?:@|def |class |async def |(?:if |for |while |with |async |try *:)(?:[^\n]*:)?\r?(?=\n))")
 _MARKS = re.compile(rb"[\"'#]")
 _CONTINUED = re.compile(rb"\\\r?\n")
 
 
 def skeleton(utf8: bytes, keep: Sequence[Span]) -> bytes | None:
-    """Return a file with only those functions and classes that touch one of the spans, the others as ``_=0``.
+    """Return a file with only those blocks that touch one of the spans, the others as ``_=0``.
 
     None when that would save nothing, or it is not sure where blocks begin and end.
     """
@@ -91,7 +92,7 @@ def _closed(utf8: bytes, match: re.Match[bytes]) -> bool:
 
 
 def _span_at(spans: Sequence[Span], offset: int) -> Span | None:
-    index = bisect_right(spans, offset, key=lambda span: span.start) - 1
+    index = bisect_right(spans, Span(offset, sys.maxsize)) - 1
     return spans[index] if index >= 0 and offset < spans[index].end else None
 
 
@@ -147,8 +148,10 @@ class _Cutter:
 
 @lru_cache(maxsize=64)
 def _dedent(indent: int) -> re.Pattern[bytes]:
-    """Match the line feed before a statement: no comment, closing bracket or continued line."""
-    return re.compile(rb"\n(?<!\\\n)(?<!\\\r\n) {0,%d}[^ \r\n#)\]}]" % indent)
+    """Match the line feed before a statement: no comment, closing bracket, continued line or further part of it."""
+    same = rb" {%d}(?!(?:elif|else|except|finally)\b)" % indent
+    outer = rb"| {0,%d}" % (indent - 1) if indent else b""
+    return re.compile(rb"\n(?<!\\\n)(?<!\\\r\n)(?:%b%b)[^ \r\n#)\]}]" % (same, outer))
 
 
 @lru_cache(maxsize=64)
