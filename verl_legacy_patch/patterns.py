@@ -7,7 +7,11 @@ at import would be a third of what a hook costs.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, AnyStr, Generic, cast
+
+_compile = re.compile
 
 
 class _Lazy(Generic[AnyStr]):
@@ -17,7 +21,7 @@ class _Lazy(Generic[AnyStr]):
         self._source: tuple[AnyStr, int] = (pattern, flags)
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(re.compile(*self._source), name)
+        value = getattr(_compile(*self._source), name)
         setattr(self, name, value)  # the next look-up finds it without coming here
         return value
 
@@ -28,3 +32,13 @@ def lazy(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     Only its attributes are there: it is no ``re.Pattern`` to ``isinstance``, nor to functions of the ``re`` module.
     """
     return cast("re.Pattern[AnyStr]", _Lazy(pattern, flags))
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Make the patterns of modules that are imported inside ``lazy``: for modules whose patterns a run rarely needs."""
+    kept, re.compile = re.compile, lazy  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        re.compile = kept

@@ -131,7 +131,7 @@ class _Builder:
         self.root: Node | None = None
 
     def tree(self) -> Map:
-        from yaml.events import (
+        from verl_legacy_patch.languages.yaml.lean import (
             AliasEvent,
             MappingEndEvent,
             MappingStartEvent,

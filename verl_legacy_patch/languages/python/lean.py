@@ -2,8 +2,8 @@
 
 LibCST's nodes are 170 frozen dataclasses. ``dataclass`` compiles methods for each of them: ``__repr__`` and ``__eq__``,
 which it throws away because the nodes have their own, two that refuse assignments, which differ in nothing but their
-class, and ``__init__``, though a run creates nodes of a few dozen classes. While LibCST is imported, the first are not
-asked for, the refusals are closures, and ``__init__`` is compiled when somebody asks for it. Of ``libcst.metadata``
+class, and ``__init__``, which the parser always calls with keywords. While LibCST is imported, the first are not asked
+for, the refusals are closures, and so is ``__init__`` until somebody asks for more than that. Of ``libcst.metadata``
 only the two modules are loaded that LibCST needs itself; whoever imports it later gets all of it. The classes are the
 same to everybody who uses them.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any
 
 from verl_legacy_patch.languages.partial import without_init
@@ -23,17 +24,35 @@ _CLOSURES, _INIT = "_frozen_get_del_attr", "_init_fn"
 
 
 class _Later:
-    """The ``__init__`` of a dataclass, compiled and put in its own place as soon as it is looked up."""
+    """The ``__init__`` of a frozen dataclass for calls with keywords; it is compiled for any other, and to look at."""
 
-    def __init__(self, make: Callable[[], Callable[..., None]]) -> None:
+    def __init__(self, make: Callable[[], Callable[..., None]], fields: Sequence[Any], post_init: bool) -> None:
         self._make = make
+        names = {field.name for field in fields}
+        defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+        put = object.__setattr__
+
+        def __init__(node: Any, *arguments: Any, **given: Any) -> None:
+            values = {**defaults, **given}
+            if arguments or values.keys() != names:
+                self._compile(type(node))(node, *arguments, **given)
+                return
+            for item in values.items():
+                put(node, *item)
+            if post_init:
+                node.__post_init__()
+
+        self._init = __init__
 
     def __get__(self, instance: Any, owner: type) -> Any:
+        return self._compile(owner) if instance is None else MethodType(self._init, instance)
+
+    def _compile(self, owner: type) -> Callable[..., None]:
         place = next(cls for cls in owner.__mro__ if vars(cls).get("__init__") is self)
         init = self._make()
         init.__qualname__ = f"{place.__qualname__}.__init__"
         type.__setattr__(place, "__init__", init)
-        return init.__get__(instance, owner)
+        return init
 
 
 def _dataclass(cls: Any = None, /, **options: Any) -> Any:
@@ -65,8 +84,11 @@ def _refusals(cls: type, fields: Sequence[Any], _: Any) -> tuple[Callable[..., N
     return __setattr__, __delattr__
 
 
-def _later(*arguments: Any, **named: Any) -> _Later:
-    return _Later(lambda: _kept[_INIT](*arguments, **named))
+def _later(*arguments: Any) -> Any:
+    fields, frozen, post_init = arguments[0], arguments[3], arguments[4]
+    if not frozen or any(field._field_type.name != "_FIELD" or not field.init for field in fields):
+        return _kept[_INIT](*arguments)
+    return _Later(lambda: _kept[_INIT](*arguments), fields, post_init)
 
 
 _changed: dict[str, Any] = {"dataclass": _dataclass}

@@ -71,7 +71,7 @@ def settings(source: bytes, hits: Sequence[Span]) -> Iterator[Setting]:
     Raises:
         SourceError: the file cannot be read as YAML.
     """
-    from yaml.events import (
+    from verl_legacy_patch.languages.yaml.lean import (
         AliasEvent,
         DocumentEndEvent,
         MappingEndEvent,

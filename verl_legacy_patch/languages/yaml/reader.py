@@ -41,7 +41,7 @@ class Reader:
         Raises:
             SourceError: the file is not YAML.
         """
-        import yaml
+        from verl_legacy_patch.languages.yaml.lean import yaml
 
         try:
             loader = self._loader()
@@ -54,7 +54,7 @@ class Reader:
             raise self._error(error) from None
 
     def _loader(self) -> Any:
-        import yaml
+        from verl_legacy_patch.languages.yaml.lean import yaml
 
         body = self._body
         is_json = body.lstrip()[:1] in (b"{", b"[")
