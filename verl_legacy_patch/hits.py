@@ -30,6 +30,7 @@ def find_hits(
     lowered = source.lower()
     words, users = _vocabulary(tuple(codemods))
     present = {word for word in words if word in lowered}
+    present |= {longer for word in present for longer in words[word] if longer in lowered}
     hits: dict[Codemod, list[Span]] = {}
     if not present:
         return hits
@@ -49,10 +50,19 @@ def find_hits(
 
 
 @lru_cache(maxsize=8)
-def _vocabulary(codemods: tuple[Codemod, ...]) -> tuple[list[bytes], list[tuple[Codemod, frozenset[bytes]]]]:
-    """Return all words of some codemods, and each codemod with its own."""
+def _vocabulary(
+    codemods: tuple[Codemod, ...],
+) -> tuple[dict[bytes, list[bytes]], list[tuple[Codemod, frozenset[bytes]]]]:
+    """Return the words of some codemods, each with the longer ones that hold it, and each codemod with its own."""
     users = [(codemod, frozenset(word.encode() for word in codemod.words)) for codemod in codemods]
-    return sorted({word for _, own in users for word in own}), users
+    words: dict[bytes, list[bytes]] = {}
+    for word in sorted({word for _, own in users for word in own}, key=lambda word: (len(word), word)):
+        shorter = next((each for each in words if each in word), None)
+        if shorter is None:
+            words[word] = []
+        else:
+            words[shorter].append(word)
+    return words, users
 
 
 def _places(text: bytes, word: bytes, parts: Sequence[Span]) -> list[Span]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +32,8 @@ class Backup:
 
     def __init__(self, parent: Path) -> None:
         """Make the folder in ``parent``, which should be on the file system of the paths."""
+        import tempfile
+
         self._folder = os.fsencode(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         self._kept: list[tuple[bytes, bytes]] = []
         self._absent: list[bytes] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +58,8 @@ def commit_tree(checkout: GitCheckout, changes: Sequence[Change], message: str, 
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Give a folder for temporary files, which goes whatever happens."""
+    import tempfile
+
     try:
         folder = Path(tempfile.mkdtemp(prefix="verl-patch-"))
     except OSError as error:
