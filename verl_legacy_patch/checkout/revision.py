@@ -34,7 +34,7 @@ from verl_legacy_patch.scope import file_reason
 # --text: a NUL byte or a "binary" attribute must not hide a source file. Threads cost more than they save.
 _GREP = ("--text", "--threads=1", "--no-color", "--full-name", "--no-recurse-submodules")
 _GLOB = lazy(rb"[*?\[\\]")
-_SUFFIX = lazy(rb"[^/\t](\.[A-Za-z]+)\0")
+_SUFFIX = lazy(rb"\.(?<=[^/\t]\.)[A-Za-z]+(?=\0)")
 #: Files that are read from the work tree at a time: enough that those which differ need few processes.
 _GROUP = 64
 #: Files with a word that a later search for longer ones is kept to: naming more costs as much as searching all.

@@ -106,11 +106,11 @@ class _Cutter:
         """Return the file with the blocks cut that no span to keep touches."""
         utf8 = self._utf8
         parts: list[bytes] = []
-        position = 0
+        position = at = 0
         decorated = -1  # indentation of the definition whose decorators are kept
-        for match in _CUT.finditer(utf8):
-            start, end = match.start() + 1, match.end()
-            if start < position or utf8.endswith((b"\\", b"\\\r"), 0, start - 1) or _span_at(self._strings, start):
+        while (match := _CUT.search(utf8, at)) is not None:
+            start, at = match.start() + 1, match.end()
+            if utf8.endswith((b"\\", b"\\\r"), 0, start - 1) or _span_at(self._strings, start):
                 continue
             first = start + len(match[0]) - 1 - len(match[0].lstrip())
             indent, decorator = first - start, utf8.startswith(b"@", first)
@@ -124,7 +124,7 @@ class _Cutter:
                 decorated = indent if decorator else -1
                 continue
             parts += (utf8[position:first], b"_=0", b"\n" * utf8.count(b"\n", start, end))
-            position = end
+            position = at = end
         parts.append(utf8[position:])
         return b"".join(parts)
 
