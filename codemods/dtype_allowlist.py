@@ -70,13 +70,13 @@ class DtypeAllowlist(Codemod):
 def _default_changed(statement: "Statement", field: str) -> bool:
     """Return whether the class, or a base, defaults ``field`` to bfloat16; bases elsewhere count as such."""
     from verl_legacy_patch.languages import SourceError
-    from verl_legacy_patch.languages.python.context import parse
+    from verl_legacy_patch.languages.python.context import parse, walk
 
     try:
         tree = parse(statement.source)
     except SourceError:
         return True  # only LibCST reads this file: one value more in a list does no harm
-    classes = {node.name: node for node in _classes(tree)}
+    classes = {node.name: node for node in walk(tree) if isinstance(node, ast.ClassDef)}
     queue, seen = [*statement.context.classes[-1:]], set()
     while queue:
         name = queue.pop(0)
@@ -91,17 +91,6 @@ def _default_changed(statement: "Statement", field: str) -> bool:
                 return bool(_BF16.match(default)) and not backend(name)  # a backend's own default stays
         queue += [base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in classes[name].bases]
     return False
-
-
-def _classes(tree: ast.Module) -> Iterator[ast.ClassDef]:
-    """Yield the classes of a file, wherever they stand. Looks at statements only, unlike ``ast.walk``."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, ast.ClassDef):
-            yield node
-        for block in ("body", "handlers", "orelse", "finalbody", "cases"):
-            waiting += getattr(node, block, ())
 
 
 def _default(node: ast.stmt, field: str) -> str | None:

@@ -196,6 +196,16 @@ def locate(source: Source, tree: ast.Module, hits: Sequence[Span]) -> Iterator[L
     return iter(finder.found)
 
 
+def walk(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the statements, handlers and cases of a file, outer ones first. Not expressions, unlike ``ast.walk``."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        for block in _BLOCKS:
+            waiting += getattr(node, block, ())
+
+
 def find_body(source: Source, start: int) -> Body | None:
     """Return the body of the function or class whose definition starts at ``start`` (in ``source.utf8``).
 
@@ -203,8 +213,9 @@ def find_body(source: Source, start: int) -> Body | None:
     """
     finder = _Finder(source, Places(()))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    found = (node for node in ast.walk(parse(source)) if isinstance(node, kinds) and finder.span(node).start == start)
-    node = next(found, None)
+    tree = parse_around(source, [Span(start, len(source.utf8))])
+    found = (node for node in walk(tree) if isinstance(node, kinds) and finder.span(node).start == start)
+    node: Any = next(found, None)
     if node is None:
         return None
     return body_of(source, [finder.span(part) for part in node.body], ast.get_docstring(node, clean=False) is not None)
