@@ -72,9 +72,8 @@ KEYS = (
     ),
 )
 _OTHER_BACKEND = lazy(
-    rb"(?:engine|strategy|backend)=[\"']?(?:\$\{\w+:?[-=])?[\"']?(?:megatron|veomni|torchtitan|automodel|mindspeed)"
-    rb"|_megatron_trainer",
-    re.IGNORECASE,
+    rb"=(?:(?<=engine=)|(?<=strategy=)|(?<=backend=))[\"']?(?:\$\{\w+:?[-=])?[\"']?"
+    rb"(?:megatron|veomni|torchtitan|automodel|mindspeed)|_megatron_trainer",
 )
 
 
@@ -107,7 +106,7 @@ class DeadKeys(Codemod):
         texts = sorted({text.encode() for dead in found for text in (*dead.reads, *dead.instead_reads)})
         code = b"\n".join(checkout.code(texts)) if texts else b""
         scripts = checkout.read(checkout.named(sorted({site.path for site in asked})))
-        others = {script.path for script, content in scripts if _OTHER_BACKEND.search(content)}
+        others = {script.path for script, content in scripts if _OTHER_BACKEND.search(content.lower())}
         kept = []
         for site in sites:
             key = site.reason.partition(":")[0]

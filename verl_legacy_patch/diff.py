@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from verl_legacy_patch.setting import Edit, splice
 
 CONTEXT = 3
+#: What a line begins with that git shows behind the place of a hunk.
+_TITLES = frozenset(bytes([code]) for code in range(128) if chr(code).isalpha() or chr(code) in "_$")
 _NO_NEWLINE = b"\\ No newline at end of file\n"
 
 
@@ -77,9 +80,7 @@ def hunks(before: bytes, edits: Sequence[Edit], context: int = CONTEXT) -> Itera
 
 def blocks(before: bytes, lines: Sequence[bytes], edits: Sequence[Edit]) -> Iterator[Block]:
     """Yield the runs of lines that change, without lines that stay the same at either end."""
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+    starts = list(accumulate(map(len, lines), initial=0))
     group: list[Edit] = []
     first = last = -1
     rewrites = sorted((e for e in edits if e.replacement is not None), key=lambda e: e.span)
@@ -128,7 +129,7 @@ def _hunk(lines: Sequence[bytes], group: Sequence[Block], shift: int, context: i
         position = block.end
     out += [_line(b" ", line) for line in lines[position:stop]]
     old, new = _range(start, stop - start), _range(start + shift, stop - start + added)
-    where = next((line for line in reversed(lines[:start]) if line[:1].isalpha() or line[:1] in (b"_", b"$")), b"")
+    where = next((line for line in reversed(lines[:start]) if line[:1] in _TITLES), b"")
     title = b" " + where.rstrip()[:80] if where else b""
     header = b"@@ -%s +%s @@%s\n" % (old, new, title)
     edits = tuple(edit for block in group for edit in block.edits)

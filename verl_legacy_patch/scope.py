@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from verl_legacy_patch.patterns import lazy
@@ -62,18 +61,22 @@ def backend(text: str) -> str:
 
 def file_reason(path: str, source: bytes = b"") -> str:
     """Return why a file is left alone whatever it holds; empty for a file in scope."""
+    reason, is_test = _path_reason(path)
+    return FOLDERS["tests"] if is_test and _TEST_CODE.search(source) else reason
+
+
+@lru_cache(maxsize=4096)
+def _path_reason(path: str) -> tuple[str, bool]:
+    """Return why a file of this name is left alone, and whether it is left alone as a test if it holds tests."""
     if is_mirror(path):
-        return ""
-    folders = PurePosixPath(path).parts[:-1]
+        return "", False
+    folders = path.split("/")[:-1]
     for number, part in enumerate(folders):
         # a verl that was copied or linked to third_party/verl is what runs
         if part in FOLDERS and not (part == "third_party" and "verl" in folders[number:]):
-            return FOLDERS[part]
-    if _TEST_FILE.search(path) and _TEST_CODE.search(source):
-        return FOLDERS["tests"]
-    if _QUANTISED_FILE.search(path.lower()):
-        return backend("fp8")
-    return backend(path)
+            return FOLDERS[part], False
+    is_test = _TEST_FILE.search(path) is not None
+    return backend("fp8" if _QUANTISED_FILE.search(path.lower()) else path), is_test
 
 
 class Scope(NamedTuple):
