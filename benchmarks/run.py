@@ -2,7 +2,7 @@
 
     pip install . ast-grep-cli
     python benchmarks/run.py ~/verl            about two minutes
-    python benchmarks/run.py ~/verl --libcst   plain LibCST too, which takes minutes for a single run
+    python benchmarks/run.py ~/verl --libcst 5 plain LibCST too, five times, each of which takes a minute or two
 
 ``~/verl`` is a git clone of verl with a clean work tree; nothing is written to it. Prints ratios of CPU time (medians
 of pairs that ran in turn), because they carry over from one machine to another. Let nothing else run meanwhile.
@@ -35,7 +35,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verl", type=Path, help="a git clone of verl with a clean work tree")
     parser.add_argument("-n", "--runs", type=int, default=5, help="runs of each command [default: 5]")
-    parser.add_argument("--libcst", action="store_true", help="also run libcst.tool codemod, once")
+    parser.add_argument(
+        "--libcst", type=int, nargs="?", const=1, default=0, help="also run libcst.tool codemod, once or so often"
+    )
     arguments = parser.parse_args()
     verl: Path = arguments.verl.expanduser().resolve()
     tool, ast_grep = _program("verl-patch"), _program("ast-grep")
@@ -53,10 +55,12 @@ def main() -> None:
     with _sixteenfold(verl) as many:
         bigger = [tool, "apply", str(many), "--dry-run"]
         _row("dry run, 16 times the files", pair(bigger, dry_run, verl, arguments.runs), "dry run of verl")
-    if arguments.libcst:
-        ours = statistics.median(run(dry_run, verl).cpu for _ in range(arguments.runs))
+    for _ in range(arguments.libcst):
+        # a minute is long: what the machine does meanwhile is met by a measurement before and one behind
+        costs = [run(dry_run, verl).cpu for _ in range(arguments.runs)]
         other = _libcst(verl)
-        print(f"dry run against libcst.tool codemod (one run): {ours:.2f} s, {other:.0f} s, 1 : {other / ours:.0f}")
+        ours = statistics.median(costs + [run(dry_run, verl).cpu for _ in range(arguments.runs)])
+        print(f"dry run against libcst.tool codemod: {ours:.3f} s, {other:.1f} s, 1 : {other / ours:.0f}", flush=True)
 
 
 def _row(label: str, measured: Pair, other: str) -> None:

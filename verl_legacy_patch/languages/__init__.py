@@ -6,7 +6,7 @@ yields the settings that overlap them, so that the cost follows the hits and not
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from posixpath import splitext
 
 SUFFIXES = {
     ".py": "python",
@@ -35,7 +35,7 @@ class SourceError(ValueError):
 
 def language_of(path: str, source: bytes) -> str | None:
     """Return the language of a file by its suffix, or by its ``#!`` line when it has none."""
-    suffix = PurePosixPath(path).suffix.lower()
+    suffix = splitext(path)[1].lower().rstrip(".")
     if suffix == ".txt" and "requirement" not in path.lower():
         return None
     if suffix or not source.startswith(b"#!"):

@@ -38,7 +38,7 @@ class Expressions:
 
     def children(self, node: cst.CSTNode, slot: Slot) -> None:
         """Walk the expressions inside a node that is no value of its own (a subscript, a comprehension)."""
-        for child in node.children:
+        for child in nodes.children_of(node):
             if isinstance(child, cst.BaseExpression):
                 self.value(child, slot)
             elif not isinstance(child, (cst.Annotation, cst.BaseParenthesizableWhitespace, cst.Comment)):
