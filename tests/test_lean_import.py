@@ -35,6 +35,11 @@ def described(first: str) -> str:
     return done.stdout
 
 
+def passes(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_classes_are_the_same() -> None:
     usual = described("")
     assert "FrozenInstanceError cannot assign to field 'value'" in usual
@@ -42,26 +47,53 @@ def test_the_classes_are_the_same() -> None:
 
 
 def test_all_of_the_metadata_is_there_for_those_who_ask() -> None:
-    code = """
+    passes("""
 import verl_legacy_patch.languages.python
 import libcst, libcst.metadata, libcst.matchers, libcst.codemod
 from libcst.metadata import MetadataWrapper, PositionProvider, QualifiedNameProvider
 assert libcst.metadata.MetadataWrapper is libcst.MetadataWrapper
 wrapper = MetadataWrapper(libcst.parse_module("x = 1"))
 assert wrapper.resolve(QualifiedNameProvider) and wrapper.resolve(PositionProvider)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+""")
+
+
+def test_the_encoding_of_bytes_is_found_out_for_those_who_ask() -> None:
+    passes(r"""
+import sys
+import verl_legacy_patch.languages.python
+import libcst
+assert "libcst._parser.detect_config" not in sys.modules
+module = libcst.parse_module(b"# coding: latin-1\nx = '\xe9'\n")
+assert module.encoding == "iso-8859-1" and module.bytes.endswith(b"'\xe9'\n")
+assert libcst.parse_module("x").encoding == "utf-8"
+from libcst._parser.detect_config import convert_to_utf8
+assert convert_to_utf8.__module__ == "libcst._parser.detect_config"
+""")
+
+
+def test_the_patterns_of_yaml_are_there_for_those_who_ask() -> None:
+    passes("""
+import re
+compile = re.compile
+from verl_legacy_patch.languages.yaml.lean import yaml
+assert re.compile is compile
+assert yaml.safe_load("{a: 1, b: 1.5, c: 2020-01-01, d: yes, e: null}")["b"] == 1.5
+assert yaml.dump({"a": "yes", "b": 1.5}) == "a: 'yes'\\nb: 1.5\\n"
+try:
+    yaml.load("a: \x01", Loader=yaml.SafeLoader)
+except yaml.reader.ReaderError:
+    pass
+else:
+    raise AssertionError
+""")
 
 
 def test_the_grammar_of_bash_is_there_for_those_who_ask() -> None:
-    code = """
+    passes("""
 import sys
 from verl_legacy_patch.languages.shell.tree import parse
 assert parse(b"a=1").root_node.children[0].type == "variable_assignment"
 assert "tree_sitter_bash" not in sys.modules
 import tree_sitter_bash
 assert tree_sitter_bash.language() and tree_sitter_bash.HIGHLIGHTS_QUERY
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+""")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 
 @contextmanager
@@ -27,3 +29,26 @@ def without_init(name: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules[name]
+
+
+@contextmanager
+def on_demand(name: str, *functions: str) -> Iterator[None]:
+    """Let functions of the module ``name`` be imported inside, which is loaded when one of them is called."""
+    if name in sys.modules:
+        yield
+        return
+    module = ModuleType(name)
+    for function in functions:
+        setattr(module, function, _calling(name, function))
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
+def _calling(module: str, function: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        return getattr(import_module(module), function)(*arguments, **named)
+
+    return call

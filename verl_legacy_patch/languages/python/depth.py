@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from verl_legacy_patch.languages.python.lean import cst
+from verl_legacy_patch.languages.python.lean import cst, native
 
 _LIMIT = 1000
 #: Shorter code cannot reach the depth that is too much.
@@ -30,7 +30,8 @@ def parse_module(text: str) -> cst.Module:
     """
     if len(text) > _SHORT and too_deep(text):
         raise RecursionError("nested too deeply")
-    return cst.parse_module(text)
+    module: cst.Module = native.parse_module(text, encoding="utf-8")
+    return module
 
 
 def too_deep(text: str) -> bool:

@@ -4,8 +4,8 @@ LibCST's nodes are 170 frozen dataclasses. ``dataclass`` compiles methods for ea
 which it throws away because the nodes have their own, two that refuse assignments, which differ in nothing but their
 class, and ``__init__``, which the parser always calls with keywords. While LibCST is imported, the first are not asked
 for, the refusals are closures, and so is ``__init__`` until somebody asks for more than that. Of ``libcst.metadata``
-only the two modules are loaded that LibCST needs itself; whoever imports it later gets all of it. The classes are the
-same to everybody who uses them.
+only the two modules are loaded that LibCST needs itself; whoever imports it later gets all of it. The tokenizer, which
+finds out the encoding of bytes, is loaded when there are some. The classes are the same to everybody who uses them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
-from verl_legacy_patch.languages.partial import without_init
+from verl_legacy_patch.languages.partial import on_demand, without_init
 
-__all__ = ["cst"]
+__all__ = ["cst", "native"]
 
 _CLOSURES, _INIT = "_frozen_get_del_attr", "_init_fn"
 
@@ -101,8 +101,9 @@ _kept = {name: getattr(dataclasses, name) for name in _changed}
 try:
     for _name in _kept:
         setattr(dataclasses, _name, _changed[_name])
-    with without_init("libcst.metadata"):
+    with without_init("libcst.metadata"), on_demand("libcst._parser.detect_config", "convert_to_utf8", "detect_config"):
         import libcst as cst
+        from libcst import native  # type: ignore[attr-defined]
 finally:
     for _name, _value in _kept.items():
         setattr(dataclasses, _name, _value)
