@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from verl_legacy_patch.checkout import Checkout
+from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.hits import find_hits
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.rewrite import Rewritten, decide_settings, finish, rewrite
+from verl_legacy_patch.scope import Scope
 from verl_legacy_patch.setting import Edit, Places, Setting, Span
+from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
     from verl_legacy_patch import mirror
-    from verl_legacy_patch.plan import Plan
 
 #: Decides about an ordinary file; None for one that cannot be read.
 Attempt = Callable[[str, bytes], "Rewritten | None"]
@@ -24,8 +26,10 @@ def follow_sources(
     checkout: Checkout,
     mirrors: Sequence[tuple[str, bytes]],
     results: Sequence[Rewritten],
-    plan: Plan,
     attempt: Attempt,
+    codemods: Sequence[Codemod],
+    target: Target,
+    within: Scope,
 ) -> Iterator[Rewritten | tuple[str, SourceError]]:
     """Decide the files that repeat other files, by what was decided for those.
 
@@ -33,8 +37,10 @@ def follow_sources(
         checkout: where the files come from.
         mirrors: path and content of each of them.
         results: what was decided so far.
-        plan: for which target, by which codemods, within which scope.
         attempt: decides about a source that is not among the results.
+        codemods: those that apply to ``target``.
+        target: what to rewrite to.
+        within: what is out of scope.
 
     Yields:
         What becomes of each, or its path and why it cannot be rewritten.
@@ -45,23 +51,29 @@ def follow_sources(
         decided[result.path] = {edit.span: edit.replacement for edit in result.edits}
     for path, content in mirrors:
         try:
-            yield _mirror(path, content, read, decided, plan)
+            if within.file_reason(path):
+                yield rewrite(path, content, codemods, target, within)
+            else:
+                yield _mirror(path, content, read, decided, codemods, target)
         except SourceError as error:
             yield path, error
 
 
 def _mirror(
-    path: str, source: bytes, read: _Reader, decided: Mapping[str, Mapping[Span, str | None]], plan: Plan
+    path: str,
+    source: bytes,
+    read: _Reader,
+    decided: Mapping[str, Mapping[Span, str | None]],
+    codemods: Sequence[Codemod],
+    target: Target,
 ) -> Rewritten:
     from verl_legacy_patch import mirror
     from verl_legacy_patch.languages.yaml import settings
 
-    if plan.within.file_reason(path):
-        return rewrite(path, source, plan.codemods, plan.target, plan.within)
     places = mirror.origins(path, source, read, read.find)
 
     def decide(text: bytes, only: Sequence[Span] | None) -> list[Edit]:
-        hits = find_hits(text, [codemod for codemod in plan.codemods if codemod.reads("yaml")], only)
+        hits = find_hits(text, [codemod for codemod in codemods if codemod.reads("yaml")], only)
         found = list(settings(text, sorted({span for spans in hits.values() for span in spans})))
         if only is not None:  # the check of a result asks for the edited places: what follows a source stays
             asked = Places(only)
@@ -71,11 +83,11 @@ def _mirror(
             follows = {follow.setting: follow for follow in mirror.follow(found, places, decided)}
         edits: list[Edit] = []
         for setting in found:
-            for edit in decide_settings([setting], hits, plan.target):
+            for edit in decide_settings([setting], hits, target):
                 edits.append(_followed(edit, follows.get(setting), setting))
         return edits
 
-    return finish(path, source, decide, "yaml", plan.codemods)
+    return finish(path, source, decide, "yaml", codemods)
 
 
 def _followed(edit: Edit, follow: mirror.Follow | None, setting: Setting) -> Edit:

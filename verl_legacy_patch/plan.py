@@ -195,7 +195,7 @@ def _mirrors(
         outcome = _attempt(path, source, plan.codemods, plan.target, plan.within)
         return outcome if isinstance(outcome, Rewritten) else None
 
-    for outcome in follow_sources(checkout, mirrors, results, plan, attempt):
+    for outcome in follow_sources(checkout, mirrors, results, attempt, plan.codemods, plan.target, plan.within):
         if isinstance(outcome, Rewritten):
             yield outcome
         else:

@@ -6,7 +6,7 @@ Dry run, check, hook and apply all call ``rewrite`` and differ only in what they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch import suppression
 from verl_legacy_patch.codemod import Codemod
@@ -16,13 +16,13 @@ from verl_legacy_patch.scope import EVERYTHING, Scope, setting_reason
 from verl_legacy_patch.setting import Edit, Lines, Setting, Site, Span, splice
 from verl_legacy_patch.target import Target
 
+if TYPE_CHECKING:
+    from verl_legacy_patch.verify import Decide
+
 NOTEBOOK = "a notebook: its cells are not rewritten"
 BY_HAND = "in a notebook, whose cells are not rewritten: change it by hand"
 #: Stands for the codemod in the row of a file that nobody reads.
 WHOLE_FILE = "*"
-
-#: Decides about a file; with spans, only about what is near them.
-Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
 
 
 class Rewritten(NamedTuple):

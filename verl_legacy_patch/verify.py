@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.patterns import lazy
 from verl_legacy_patch.setting import Edit, Span, moved
 
-if TYPE_CHECKING:
-    from verl_legacy_patch.rewrite import Decide
+#: Decides about a file; with spans, only about what is near them.
+Decide = Callable[[bytes, "Sequence[Span] | None"], "Sequence[Edit]"]
 
 
 class CheckFailed(SourceError):
