@@ -12,7 +12,8 @@ from python_shapes import Module, modules
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.languages import SourceError, python
 from verl_legacy_patch.languages.python import context
-from verl_legacy_patch.languages.python.context import Source, parse
+from verl_legacy_patch.languages.python.context import parse
+from verl_legacy_patch.languages.python.source import Source
 from verl_legacy_patch.rewrite import Rewritten, rewrite
 from verl_legacy_patch.setting import Places, Span, moved
 from verl_legacy_patch.target import make_target

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from verl_legacy_patch.languages.python import skeleton as module
-from verl_legacy_patch.languages.python.context import Source, locate
+from verl_legacy_patch.languages.python.context import locate
 from verl_legacy_patch.languages.python.skeleton import skeleton
+from verl_legacy_patch.languages.python.source import Source
 from verl_legacy_patch.setting import Span
 
 ROOT = Path(__file__).resolve().parent.parent

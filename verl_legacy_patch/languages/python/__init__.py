@@ -11,15 +11,14 @@ from verl_legacy_patch.languages.python.context import (
     Body,
     Context,
     Located,
-    Source,
     body_of,
     find_body,
     locate,
     parse_around,
-    read,
 )
 from verl_legacy_patch.languages.python.depth import parse_module
 from verl_legacy_patch.languages.python.lean import cst
+from verl_legacy_patch.languages.python.source import Source, read
 from verl_legacy_patch.languages.python.spans import Spans, spans_of
 from verl_legacy_patch.setting import Places, Setting, Span
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from verl_legacy_patch.languages import SourceError
-from verl_legacy_patch.languages.python.context import Source, check, parse, parse_around, read
+from verl_legacy_patch.languages.python.context import check, parse, parse_around
 from verl_legacy_patch.languages.python.depth import parse_module
+from verl_legacy_patch.languages.python.source import Source, read
 from verl_legacy_patch.setting import Edit, Places, Span, moved
 
 
