@@ -82,6 +82,12 @@ def make(root: Path, files: Mapping[str, str | bytes] = FILES, **more: str | byt
     return root
 
 
+@pytest.fixture
+def repo(config: Path, tmp_path: Path) -> Path:
+    """Return a repository with the miniature checkout."""
+    return make(tmp_path / "verl-clone")
+
+
 def state(root: Path) -> tuple[object, ...]:
     """Return everything that a refused or interrupted run must leave alone."""
     files = {
