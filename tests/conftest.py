@@ -1,6 +1,7 @@
 """Fixtures that several test files share."""
 
+from launch_minis import job
 from minis import config, mini, plan, verl
 from repos import repo
 
-__all__ = ["config", "mini", "plan", "repo", "verl"]
+__all__ = ["config", "job", "mini", "plan", "repo", "verl"]

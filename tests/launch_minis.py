@@ -1,13 +1,17 @@
-"""A miniature verl that can be launched, and a model: what ``launch`` reads of them, and nothing else."""
+"""A miniature verl that can be launched, and a model: what ``launch`` reads of them; and the command run on both."""
 
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+from minis import Ran, Verl
 from repos import write
 
 #: Qwen2.5-0.5B as its config.json says; 494,032,768 parameters by its model card.
@@ -139,6 +143,9 @@ NEW: Mapping[str, str | bytes] = {
     "verl/workers/fsdp_workers.py": "",
     "verl/workers/rollout/vllm_rollout/vllm_async_server.py": SERVER,
 }
+#: A training step, and how it scales the loss.
+STEP = "def update(self):\n    with torch.autocast(device_type='cuda', dtype={dtype}):\n        {how}\n"
+SCALED = "if self.scaler is not None:\n            self.scaler.scale(loss).backward()"
 
 
 def tree(root: Path, files: Mapping[str, str | bytes] = OLD, more: Mapping[str, str] | None = None) -> Path:
@@ -160,3 +167,52 @@ def safetensors(path: Path, **shapes: list[int]) -> None:
     entries = {name: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes.items()}
     header = json.dumps({"__metadata__": {"format": "pt"}, **entries}).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+@pytest.fixture
+def job(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a checkout that needs no rewriting, a model and data; it is the current one."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    tree(tmp_path / "checkout")
+    model(tmp_path / "model")
+    for name in ("train", "val"):
+        (tmp_path / f"{name}.parquet").touch()
+    return tmp_path
+
+
+def launch(verl: Verl, *more: str | Path, gpu: str = "p40", **changed: str) -> Ran:
+    """Run the command on what is in the current folder."""
+    given = {"model": "model", "train": "train.parquet", "val": "val.parquet", **changed}
+    options = [word for name, value in given.items() for word in (f"--{name}", value)]
+    return verl("launch", "checkout", "--gpu", gpu, *options, *more)
+
+
+def words_of(script: str | Path) -> list[str]:
+    """Return what the script starts Python with."""
+    shim = Path("shim")
+    shim.mkdir(exist_ok=True)
+    (shim / "python3").write_text('#!/bin/sh\nprintf "%s\\0" "$PYTHONPATH" "$@"\n')
+    (shim / "python3").chmod(0o755)
+    env = {"PATH": f"{shim.absolute()}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", script], env=env, capture_output=True, check=True)
+    assert done.stderr == b""
+    return done.stdout.decode().split("\0")[:-1]
+
+
+def keys_of(script: str | Path) -> dict[str, str]:
+    """Return the overrides that the script gives to Python."""
+    words = [word.partition("=") for word in words_of(script)[1:]]
+    return {key: value for key, equals, value in words if equals and not key.startswith("--")}
+
+
+def step(dtype: str = "self.param_dtype", scaled: bool = False) -> str:
+    """Return a training step: with a dtype from the configuration or written down, with or without loss scaling."""
+    return STEP.format(dtype=dtype, how=SCALED if scaled else "loss.backward()")
+
+
+def computed(verl: Verl, *more: str) -> tuple[dict[str, str], str]:
+    """Return what each role computes in, and the notes."""
+    data = launch(verl, "--force", "--format", "json", *more, gpu="v100").data
+    return data["estimate"]["computes"], "\n".join(data["notes"])
