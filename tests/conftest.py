@@ -1,7 +1,8 @@
 """Fixtures that several test files share."""
 
+from forks import done
 from launch_minis import job
 from minis import config, mini, plan, verl
 from repos import repo
 
-__all__ = ["config", "job", "mini", "plan", "repo", "verl"]
+__all__ = ["config", "done", "job", "mini", "plan", "repo", "verl"]

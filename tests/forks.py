@@ -9,13 +9,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-from minis import PROJECT, Ran
+from minis import PROJECT, Ran, Verl, make_mini
 from repos import git
 
 #: A file with one place left, and the same after a rewrite.
 LEFT = "import torch\n\nDTYPE = dict(dtype=torch.bfloat16)\n"
 RIGHT = LEFT.replace("bfloat16", "float32")
+#: What ``check`` says of it in verl/a.py.
+LINE = "verl/a.py:3:20 dtype torch.bfloat16 -> torch.float32\n"
+
+
+@pytest.fixture
+def done(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verl: Verl) -> Path:
+    """Return a fork without a place left, which is the current folder."""
+    root = make_mini(tmp_path / "fork")
+    assert verl("check", "--fix", root).code == 1
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "rewritten")
+    monkeypatch.chdir(root)
+    return root
 
 
 def hooks() -> list[dict[str, Any]]:
