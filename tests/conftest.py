@@ -2,7 +2,7 @@
 
 from forks import done
 from launch_minis import job
-from minis import config, mini, plan, verl
+from minis import config, mini, patched, plan, verl
 from repos import repo
 
-__all__ = ["config", "done", "job", "mini", "plan", "repo", "verl"]
+__all__ = ["config", "done", "job", "mini", "patched", "plan", "repo", "verl"]

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from repos import commit, git, isolate, write
 
-from verl_legacy_patch.checkout import open_checkout
+from verl_legacy_patch.branch.history import standing
+from verl_legacy_patch.checkout import GitCheckout, open_checkout
 from verl_legacy_patch.cli import run
 from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.miniature import sample
@@ -122,6 +123,26 @@ def verl(capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Verl]:
 def mini(config: Path, tmp_path: Path) -> Path:
     """Return a repository with the miniature verl."""
     return make_mini(tmp_path / "verl-clone")
+
+
+@pytest.fixture
+def patched(mini: Path, verl: Verl) -> Path:
+    """Return a repository on its patch branch."""
+    verl("apply", mini).done()
+    return mini
+
+
+def stands(root: Path) -> list[str]:
+    """Return the patch commits that nothing has undone."""
+    checkout = open_checkout(root)
+    assert isinstance(checkout, GitCheckout)
+    return [each.sha for each in standing(checkout)]
+
+
+def same_as_before(root: Path, *, but: tuple[str, ...] = ()) -> None:
+    """Check that HEAD has the files of ``main``, apart from those of the user."""
+    assert set(git(root, "diff", "--name-only", "main", "HEAD").split()) == set(but)
+    assert git(root, "status", "--porcelain") == ""
 
 
 _template: list[Path] = []

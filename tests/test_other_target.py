@@ -14,12 +14,6 @@ T4 = ("--gpu", "t4", "--dtype", "float16", "--attn", "sdpa")
 REASON = "patched for float32 eager 6.1, asked for float16 sdpa 7.5: verl-patch revert"
 
 
-@pytest.fixture
-def patched(mini: Path, verl: Verl) -> Path:
-    verl("apply", mini).done()
-    return mini
-
-
 def asks(root: Path, options: Sequence[str]) -> None:
     """Put options of the command line into a configuration file: status takes none."""
     values = dict(zip((each.removeprefix("--") for each in options[::2]), options[1::2], strict=True))
