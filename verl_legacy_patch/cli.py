@@ -20,6 +20,7 @@ import click
 from verl_legacy_patch import __version__
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.output import drop_output, say, wants_colour
+from verl_legacy_patch.plugins import PluginError
 
 NAME = "verl-patch"
 COMPLETION = "_VERL_PATCH_COMPLETE"
@@ -125,6 +126,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Refused as error:
         say([f"Error: {error}"])
         return error.code
+    except PluginError as error:
+        say([f"Error: {error}"])
+        return 3
     except BrokenPipeError:
         drop_output()  # the reader of our output (head, a pager) has gone: not our error
         return 0

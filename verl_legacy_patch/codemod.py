@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import copy
 import inspect
-import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from verl_legacy_patch.capability import Capability
+from verl_legacy_patch.plugins import plugins
 from verl_legacy_patch.setting import Action, Edit, Grade, Setting, Site
 from verl_legacy_patch.target import Target
 
 if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.languages.python import Statement
-
-#: Third parties register ``name = package.module:Class`` here.
-ENTRY_POINT_GROUP = "verl_patch.codemods"
 
 
 class Codemod:
@@ -37,10 +33,10 @@ class Codemod:
         name: what the user types after ``--select``.
         grade: ``safe``, or ``review`` where a person should look at the result.
         does: ``reports`` for one that never rewrites: there is no result then, and the grade says nothing.
-        words: literals, matched without case: a file that holds none of them is never read.
-        trigger: a byte pattern, matched without case: a file without a match is never parsed, and only
-            statements, scalars and words that overlap a match are looked at. It must accept a superset of
-            what the codemod rewrites.
+        words: literals in lower case, as files are searched: a file that holds none of them is never read.
+        trigger: a pattern for bytes in lower case: a file without a match is never parsed, and only statements,
+            scalars and words that overlap a match are looked at. So a match has to reach into the value behind a
+            key, and all of them together must cover what the codemod rewrites.
         reach: how many lines a match may go beyond the line of the word in it, which spares the pattern the other
             lines of the file; None where a match need not hold a word.
         languages: the languages that it looks into, as in ``languages.SUFFIXES``; empty for all.
@@ -163,6 +159,9 @@ class SwitchCodemod(Codemod):
     def __init_subclass__(cls) -> None:
         """Derive words and trigger from the keys: the key, then the old value close behind it."""
         if "keys" in cls.__dict__:
+            if isinstance(cls.keys, str):
+                raise TypeError(f"keys of {cls.__name__} is a text: write a tuple, with a comma behind a single one")
+            cls.keys = tuple(key.lower() for key in cls.keys)
             cls.words = (*cls.keys, *cls.more)
             cls.trigger = cls._near(cls.keys)
 
@@ -255,35 +254,6 @@ def discover() -> dict[str, Codemod]:
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Codemod) and value.__module__ == name:
                 found[value.name] = value()
-    for plugin in _plugins():
-        found.setdefault(plugin.name, plugin)
+    for plugin in plugins(Codemod, found):
+        found[plugin.name] = plugin
     return found
-
-
-def _plugins() -> list[Codemod]:
-    """Return the codemods that other distributions register; one that fails to load is an error."""
-    if not any(map(_may_register, sys.path)):
-        return []
-    from importlib.metadata import entry_points
-
-    return [entry.load()() for entry in entry_points(group=ENTRY_POINT_GROUP)]
-
-
-def _may_register(folder: str) -> bool:
-    """Return whether something in a folder of ``sys.path`` names our group.
-
-    A look at the files costs a tenth of what importing ``importlib.metadata`` does, which is only needed to load.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            infos = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
-    except OSError:  # a zip file, a folder that is not there: let the library find out
-        return folder.endswith((".zip", ".whl", ".egg")) and os.path.exists(folder)  # noqa: PTH110 (no pathlib here)
-    for info in infos:
-        try:
-            with FileIO(f"{info}/entry_points.txt") as file:
-                if ENTRY_POINT_GROUP.encode() in file.readall():
-                    return True
-        except OSError:
-            continue
-    return False

@@ -23,12 +23,13 @@ def nothing_to_say(arguments: Sequence[str]) -> bool:
     from verl_legacy_patch.checkout.gitio import CheckoutError
     from verl_legacy_patch.checkout.selection import SelectedFiles, select
     from verl_legacy_patch.config import ConfigError
+    from verl_legacy_patch.plugins import PluginError
 
     try:
         return not any(path.is_dir() for path in paths) and all(
             _nothing_in(SelectedFiles(root, names)) for root, names in select(paths).items()
         )
-    except (CheckoutError, ConfigError, OSError, ValueError):
+    except (CheckoutError, ConfigError, PluginError, ImportError, OSError, ValueError):
         return False
 
 
