@@ -44,6 +44,7 @@ class FlashAttnImport(Codemod):
         """Redirect the padding helpers; report what else would need flash-attn."""
         import libcst as cst
 
+        from verl_legacy_patch.languages.python.conditions import for_backend
         from verl_legacy_patch.languages.python.nodes import dotted, find
 
         tests = (*statement.context.tests, *statement.context.otherwise)
@@ -51,7 +52,7 @@ class FlashAttnImport(Codemod):
         found += [node for node, _ in find(statement, cst.Import)]
         for node in found:
             module = dotted(node.module) if isinstance(node, cst.ImportFrom) else statement.text(node.names[0])
-            reason = next(filter(None, map(backend, statement.context.tests)), "")
+            reason = next(filter(None, map(backend, map(for_backend, statement.context.tests))), "")
             if statement.context.fallback:
                 reason = "guarded: a fallback follows"
             elif any("flash" in test for test in tests):

@@ -1,4 +1,4 @@
-"""What a test asks for: whether code under it (or under its ``else``) translates a value or chooses it.
+"""What a test asks for: whether code under it (or its ``else``) translates a value or chooses it, and on what it runs.
 
 ``if name == "bf16": return torch.bfloat16`` chooses nothing: it says what the name means. The tests are small and
 few, so each is parsed; one that is no expression (some ``case`` patterns) is judged by its words.
@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from verl_legacy_patch.scope import backend
 
 FAMILIES = {
     "bfloat16": re.compile(r"bf_?16|bfloat|^bf$", re.IGNORECASE),
@@ -46,11 +48,47 @@ def asked(test: str, family: str) -> Asked:
     pattern = FAMILIES[family]
     if not pattern.search(test) and "bf" not in test:
         return Asked()
+    tree = _parsed(test)
+    return _by_words(test, pattern) if tree is None else _ask(tree, pattern)
+
+
+@lru_cache(maxsize=1024)
+def for_backend(test: str) -> str:
+    """Return a test that holds on a backend out of scope and nowhere else; empty for any other.
+
+    ``device in ("cuda", "npu")`` is one of those others: the code under it runs on this card too.
+    """
+    if not backend(test):
+        return ""
+    tree = _parsed(test)
+    if tree is None:
+        return "" if _NEGATED.search(test) else test
+    return test if _on_backend(tree) else ""
+
+
+def _on_backend(node: Any) -> bool:
+    if isinstance(node, ast.BoolOp):
+        return (any if isinstance(node.op, ast.And) else all)(map(_on_backend, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):  # alternatives of a case pattern
+        return _on_backend(node.left) and _on_backend(node.right)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return False
+    if isinstance(node, ast.Compare):
+        last = node.comparators[-1]
+        if any(isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot)) for op in node.ops):
+            return False
+        if isinstance(last, ast.Constant) and last.value in (None, False):
+            return False
+        if isinstance(node.ops[-1], ast.In) and isinstance(last, (ast.List, ast.Tuple, ast.Set)):
+            return bool(last.elts) and all(map(_on_backend, last.elts))
+    return bool(backend(ast.unparse(node)))
+
+
+def _parsed(test: str) -> ast.expr | None:
     try:
-        tree = ast.parse(f"({test}\n)", mode="eval").body  # it may go over several lines
+        return ast.parse(f"({test}\n)", mode="eval").body  # it may go over several lines
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _by_words(test, pattern)
-    return _ask(tree, pattern)
+        return None
 
 
 def _by_words(test: str, family: re.Pattern[str]) -> Asked:

@@ -10,6 +10,7 @@ from verl_legacy_patch.languages import hydra
 from verl_legacy_patch.languages.python import nodes, texts
 from verl_legacy_patch.languages.python import reasons as why
 from verl_legacy_patch.languages.python.calls import arguments, reads_bits
+from verl_legacy_patch.languages.python.conditions import for_backend
 from verl_legacy_patch.languages.python.slots import Slot
 from verl_legacy_patch.setting import Setting, Span
 
@@ -54,7 +55,7 @@ class Expressions:
         if not names:
             names, advice = why.enclosing(self.context, value)
         context = self.context
-        around = (*context.classes, *context.functions, *map(why.in_scope, context.tests), *self.callees)
+        around = (*context.classes, *context.functions, *filter(None, map(for_backend, context.tests)), *self.callees)
         where = span or self.on.span_of(node)
         self.found.append(Setting(slot.path, value, where, slot.position, names, advice, code, slot.allowed, around))
 

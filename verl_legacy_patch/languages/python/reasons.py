@@ -110,11 +110,6 @@ def translation(tests: Sequence[str], otherwise: Sequence[str], value: str) -> t
     return "", False
 
 
-def in_scope(test: str) -> str:
-    """Return a test when it asks for what it names; empty for one that asks for anything else."""
-    return "" if "!=" in test or re.search(r"\bnot\b", test) else test
-
-
 def enclosing(context: Context, value: str) -> tuple[str, bool]:
     """Return (reason, advice) when what encloses a statement makes its values names; else ('', False)."""
     if any(gate(test) for test in (*context.tests, *context.otherwise)):
