@@ -21,6 +21,8 @@ sys.path[:0] = [str(ROOT), str(HERE)]  # the latter is missing under PYTHONSAFEP
 from parts import PARTS, Texts  # noqa: E402
 from picture import picture  # noqa: E402
 
+from verl_legacy_patch.codemod import discover  # noqa: E402
+
 DOCUMENTS = {"README.md": "en", "README.zh.md": "zh", "docs/fork.md": "en", "docs/fork.zh.md": "zh"}
 PICTURES = {"docs/dry-run.svg": picture}
 
@@ -52,6 +54,9 @@ def main(arguments: list[str]) -> int:
     if arguments and not check:
         print(__doc__, file=sys.stderr)
         return 2
+    if foreign := [codemod.name for codemod in discover().values() if codemod.foreign()]:
+        print(f"codemods of other packages would get into the tables: {', '.join(foreign)}. Uninstall them here first")
+        return 1
     stale = 0
     for path, content in wanted():
         if path.exists() and path.read_text(encoding="utf-8") == content:

@@ -42,11 +42,14 @@ class Fixture:
 
     @cached_property
     def _before(self) -> Path:
-        [path] = self.folder.glob("before.*")
-        return path
+        paths = sorted(self.folder.glob("before.*"))
+        if len(paths) != 1:  # while tests are collected, so it has to say itself where it is
+            raise ValueError(f"fixtures/{self.name}/ has {len(paths)} files before.*, not one")
+        return paths[0]
 
     @cached_property
-    def _options(self) -> dict[str, str]:
+    def options(self) -> dict[str, str]:
+        """Return what ``target.yaml`` says."""
         path = self.folder / "target.yaml"
         return yaml.safe_load(path.read_text()) if path.exists() else {}
 
@@ -74,12 +77,12 @@ class Fixture:
     @property
     def path(self) -> str:
         """Return the path of the file in its checkout."""
-        return self._options.get("path", f"verl/{self.folder.name.replace('-', '_')}{self.suffix}")
+        return self.options.get("path", f"verl/{self.folder.name.replace('-', '_')}{self.suffix}")
 
     @property
     def target(self) -> Target:
         """Return what to rewrite to."""
-        return make_target(*(self._options.get(key) for key in ("gpu", "dtype", "attn")))
+        return make_target(*(self.options.get(key) for key in ("gpu", "dtype", "attn")))
 
     @property
     def codemods(self) -> list[Codemod]:

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from verl_legacy_patch.codemod import codemod_folder, discover
+from verl_legacy_patch.codemod import discover
 from verl_legacy_patch.miniature import make_repository, own_git, sample
 
 pytestmark = pytest.mark.slow
@@ -101,8 +102,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(discover()))
 def test_every_codemod_has_something_to_show(name: str, shown: set[str]) -> None:
-    file = sys.modules[type(discover()[name]).__module__].__file__
-    if codemod_folder() not in Path(str(file)).parents:
+    if discover()[name].foreign():
         pytest.skip("somebody else's codemod")
     assert name in shown, "put a line for it into verl_legacy_patch/sample/"
 
@@ -134,8 +134,17 @@ def test_its_generated_configuration_is_the_composition(engine: str, revision: s
         fresh = OmegaConf.to_container(compose("ppo_trainer", overrides=[f"model_engine={engine}"]))
     assert isinstance(fresh, dict)
     fresh.pop("model_engine")  # printed above the line where verl's script begins to copy
-    assert yaml.safe_load((folder / name).read_text()) == fresh
+    copy = folder / name
+    assert yaml.safe_load(copy.read_text()) == fresh, (
+        f"{copy.relative_to(kept)} of verl_legacy_patch/sample/ is no copy of the composition:\n{_differs(copy, fresh)}"
+    )
     git(kept, "switch", "-q", BRANCH)
+
+
+def _differs(copy: Path, fresh: object) -> str:
+    """Return the lines that the two have different, written in the same way."""
+    texts = [yaml.safe_dump(each).splitlines() for each in (yaml.safe_load(copy.read_text()), fresh)]
+    return "\n".join(unified_diff(*texts, "the copy", "the composition", n=1, lineterm=""))
 
 
 def test_what_must_stay_stays(kept: Path) -> None:

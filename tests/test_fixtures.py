@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,37 @@ from verl_legacy_patch.diff import file_patch
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
 def test_result_and_reports(fixture: Fixture) -> None:
-    assert fixture.result.after == fixture.after
-    assert reported(fixture.result) == fixture.reports
+    differs = "".join(unified_diff(*map(_lines, (fixture.after, fixture.result.after)), "expected", "result", n=0))
+    assert fixture.result.after == fixture.after, f"fixtures/{fixture.name}/ has another after.*:\n{differs}"
+    given = reported(fixture.result)
+    surplus, missing = (
+        [row for row in a if row not in b] for a, b in ((given, fixture.reports), (fixture.reports, given))
+    )
+    assert given == fixture.reports, (
+        f"fixtures/{fixture.name}/reports.txt lacks the lines {surplus} and has {missing}, which is not reported"
+    )
+
+
+def _lines(text: bytes) -> list[str]:
+    return text.decode(errors="replace").splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
+def test_a_case_holds_nothing_that_is_never_read(fixture: Fixture) -> None:
+    """A name that is almost right would make a case say less than its author thinks."""
+    read = {*(f"{name}{fixture.suffix}" for name in ("before", "after")), "reports.txt", "target.yaml", "why.md"}
+    unread = {path.name for path in fixture.folder.iterdir()} - read
+    assert not unread, f"fixtures/{fixture.name}/: nothing reads {unread}, only {sorted(read)}"
+    options = fixture.options.keys() - {"gpu", "dtype", "attn", "path"}
+    assert not options, f"fixtures/{fixture.name}/target.yaml: nothing reads {options}, only gpu, dtype, attn and path"
+    same = fixture.changes and fixture.after == fixture.before
+    assert not same, f"fixtures/{fixture.name}/: after{fixture.suffix} is before{fixture.suffix}; remove it"
 
 
 @pytest.mark.parametrize("fixture", CHANGED, ids=lambda fixture: fixture.name)
 def test_a_second_run_changes_nothing(fixture: Fixture) -> None:
-    assert not fixture.rewrite(fixture.after).changed
+    again = fixture.rewrite(fixture.after)
+    assert not again.changed, f"fixtures/{fixture.name}/: a second run changes {[s for s in again.sites if s.after]}"
 
 
 def test_git_apply_makes_the_results_of_the_patches(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from verl_legacy_patch.checkout import Checkout
     from verl_legacy_patch.languages.python import Statement
 
+#: What the modules of ``codemods/`` are called once they are loaded, whatever else is called codemods.
+_OURS = "verl_legacy_patch._codemods."
+
 
 class Codemod:
     """One rule. Subclasses set the class attributes and override ``decide`` or ``visit``.
@@ -95,6 +98,11 @@ class Codemod:
         twin = copy.copy(self)
         twin.extra_keys = tuple(name.lower() for name in names)
         return twin
+
+    @classmethod
+    def foreign(cls) -> bool:
+        """Return whether another package has registered it."""
+        return not cls.__module__.startswith(_OURS)
 
     # what the documentation and the reports show
 
@@ -244,7 +252,7 @@ def discover() -> dict[str, Codemod]:
     """
     found: dict[str, Codemod] = {}
     for path in sorted(codemod_folder().glob("[!_]*.py")):
-        name = f"verl_legacy_patch._codemods.{path.stem}"
+        name = f"{_OURS}{path.stem}"
         spec = spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise ImportError(f"cannot load the codemod {path}")
