@@ -13,6 +13,7 @@ from verl_legacy_patch.capability import AMPERE, TURING, VOLTA, Capability
 from verl_legacy_patch.codemod import Codemod, codemod_folder, discover
 from verl_legacy_patch.gpus import GPUS
 from verl_legacy_patch.hits import find_hits
+from verl_legacy_patch.rewrite import rewrite
 from verl_legacy_patch.setting import Edit
 from verl_legacy_patch.target import ATTENTIONS, DTYPES, Target
 
@@ -141,6 +142,13 @@ def test_the_trigger_finds_all_settings_that_the_codemod_would_change(fixture: F
 
 def _nothing(*_: object) -> tuple[()]:
     return ()
+
+
+def test_what_is_reported_as_one_of_several_says_what_is_wrong_with_it() -> None:
+    script = b"python3 -m verl.trainer.main_ppo --multirun actor_rollout_ref.rollout.name=sglang,vllm\n"
+    [row] = rewrite("run.sh", script, [discover()["unsupported-backend"]], Target()).sites
+    assert (row.action, row.before) == ("report", "sglang")
+    assert row.reason.startswith("one of several values: ") and "7.5" in row.reason
 
 
 @each_fixture

@@ -229,7 +229,9 @@ class ReportCodemod(Codemod):
             if rule.below is not None and target.capability >= rule.below:
                 continue
             if re.fullmatch(rule.value, setting.value, re.I) and re.search(f"(?:^|[._])(?:{rule.key})$", key, re.I):
-                return self.keep(setting, setting.names) if setting.names else self.report(setting, rule.reason)
+                if not setting.names:
+                    return self.report(setting, rule.reason)
+                return self.keep(setting, f"{setting.names}: {rule.reason}" if setting.advice else setting.names)
         return None
 
 
