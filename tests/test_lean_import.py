@@ -28,8 +28,8 @@ print(dataclasses.dataclass.__module__, dataclasses.dataclass.__qualname__)
 """
 
 
-def described(first: str) -> str:
-    run = [sys.executable, "-c", DESCRIBE.format(first)]
+def described(first: str, program: str = DESCRIBE) -> str:
+    run = [sys.executable, "-c", program.format(first)]
     done = subprocess.run(run, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout
@@ -44,6 +44,58 @@ def test_the_classes_are_the_same() -> None:
     usual = described("")
     assert "FrozenInstanceError cannot assign to field 'value'" in usual
     assert described("import verl_legacy_patch.languages.python") == usual
+
+
+CONSTRUCT = """
+{}
+import libcst as cst
+kinds = [kind for _, kind in sorted(vars(cst).items()) if hasattr(kind, "__dataclass_fields__")]
+later = [(kind, vars(kind)["__init__"]) for kind in kinds if "__init__" in vars(kind)]
+node, value = cst.Name("a"), cst.Name("b")
+for kind in kinds:
+    for arguments, named in [
+        ((), {{}}), ((), {{"unknown": 1}}), (range(40), {{}}), ((), {{"node": 1}}), ((), {{"self": 1}}),
+        ((value,), {{}}), ((), {{"value": value}}), ((value,), {{"value": value}}), ((3,), {{}}), ((), {{"value": 3}}),
+    ]:
+        for each in later:
+            type.__setattr__(each[0], "__init__", each[1])  # as if nobody had called any before
+        try:
+            print(kind.__name__, repr(kind(*arguments, **named)))
+        except Exception as error:
+            print(kind.__name__, type(error).__name__, error)
+"""
+
+
+def test_nodes_are_made_and_refused_as_usual() -> None:
+    usual = described("", CONSTRUCT)
+    assert "TypeError Add.__init__() got an unexpected keyword argument 'node'" in usual
+    assert described("import verl_legacy_patch.languages.python", CONSTRUCT) == usual
+
+
+def test_a_constructor_may_be_bound_before_it_is_compiled_and_compiled_by_many_threads() -> None:
+    passes("""
+import sys, threading
+import verl_legacy_patch.languages.python
+import libcst as cst
+again = cst.Name(value="a").__init__
+again("b")
+again("c")
+assert again.__self__.value == "c"
+sys.setswitchinterval(1e-6)
+errors = []
+def make(kind, barrier):
+    barrier.wait()
+    try:
+        kind(*range(60))
+    except Exception as error:
+        errors.append(type(error))
+for kind in [kind for kind in vars(cst).values() if hasattr(kind, "__dataclass_fields__")]:
+    barrier = threading.Barrier(8)
+    threads = [threading.Thread(target=make, args=(kind, barrier)) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+assert errors and set(errors) == {TypeError}, set(errors)
+""")
 
 
 def test_all_of_the_metadata_is_there_for_those_who_ask() -> None:

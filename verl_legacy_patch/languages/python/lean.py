@@ -28,11 +28,12 @@ class _Later:
 
     def __init__(self, make: Callable[[], Callable[..., None]], fields: Sequence[Any], post_init: bool) -> None:
         self._make = make
+        self._made: Callable[..., None] | None = None
         names = {field.name for field in fields}
         defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
         put = object.__setattr__
 
-        def __init__(node: Any, *arguments: Any, **given: Any) -> None:
+        def __init__(node: Any, /, *arguments: Any, **given: Any) -> None:
             values = {**defaults, **given}
             if arguments or values.keys() != names:
                 self._compile(type(node))(node, *arguments, **given)
@@ -48,8 +49,11 @@ class _Later:
         return self._compile(owner) if instance is None else MethodType(self._init, instance)
 
     def _compile(self, owner: type) -> Callable[..., None]:
-        place = next(cls for cls in owner.__mro__ if vars(cls).get("__init__") is self)
-        init = self._make()
+        place = next((cls for cls in owner.__mro__ if vars(cls).get("__init__") is self), None)
+        if place is None:  # another thread was faster, or a method bound before is called again
+            assert self._made is not None
+            return self._made
+        init = self._made = self._make()
         init.__qualname__ = f"{place.__qualname__}.__init__"
         type.__setattr__(place, "__init__", init)
         return init
