@@ -2,6 +2,7 @@
 
 import ast
 import random
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,18 @@ def test_the_statements_that_stay_are_the_same(source: str) -> None:
 )
 def test_it_gives_up_on_what_it_does_not_know(source: str) -> None:
     assert cut("'''odd'''\n" + source) is None
+
+
+@pytest.mark.parametrize("hit", range(5))
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_decorators_stay_together_with_what_they_decorate(hit: int, indent: str) -> None:
+    lines = ["@first", "@second(\n    1,\n)", "# why", "@third", "async def f():\n    return 1"]
+    lines[hit] += "  # KEEP"
+    body = "\n".join(["x = 1", *lines, "def g():", "    return 2", "y = 1\n"])
+    text = cut("class A:\n" + textwrap.indent(body, indent) if indent else body)
+    assert text is not None
+    ast.parse(text)
+    assert text.count("@") == 3 and "return 1" in text and "return 2" not in text
 
 
 def test_braces_in_f_strings_take_no_time() -> None:

@@ -114,8 +114,8 @@ class _Cutter:
                 continue
             first = start + len(match[0]) - 1 - len(match[0].lstrip())
             indent, decorator = first - start, utf8.startswith(b"@", first)
-            if indent == decorated and not decorator:
-                decorated = -1
+            if indent == decorated:  # further decorators are kept with the first, up to their definition
+                decorated = indent if decorator else -1
                 continue
             end = self._end(start, indent, decorator)
             if end < 0:
