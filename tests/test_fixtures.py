@@ -23,9 +23,8 @@ def test_result_and_reports(fixture: Fixture) -> None:
     surplus, missing = (
         [row for row in a if row not in b] for a, b in ((given, fixture.reports), (fixture.reports, given))
     )
-    assert given == fixture.reports, (
-        f"fixtures/{fixture.name}/reports.txt lacks the lines {surplus} and has {missing}, which is not reported"
-    )
+    wrong = [f"lacks {surplus}"] * bool(surplus) + [f"has {missing}, which is not reported"] * bool(missing)
+    assert given == fixture.reports, f"fixtures/{fixture.name}/reports.txt {' and '.join(wrong) or 'has another order'}"
 
 
 def _lines(text: bytes) -> list[str]:
