@@ -1,16 +1,13 @@
-"""The command line as a program among others: streams, encodings, colours, terminals, completion, JSON."""
+"""The command line as a program among others: streams, encodings, colours, completion, JSON."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from repos import commit, git, write
 
 from verl_legacy_patch import __version__
 from verl_legacy_patch.cli import COMMANDS, EXIT_CODES
-from verl_legacy_patch.commands import apply, output
+from verl_legacy_patch.commands import output
 
 ANSI = re.compile(rb"\x1b\[[0-9;]*m")
 SHELL = f"{sys.executable} -m verl_legacy_patch"
@@ -193,50 +190,6 @@ def test_colours_elsewhere(config: Path, verl: Verl, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NO_COLOR", "1")
     assert b"\x1b" not in verl("codemods").out
     assert output.wants_colour() is False
-
-
-# --- a terminal
-
-
-def on_a_terminal(arguments: list[str], cwd: Path, **env: str) -> tuple[bytes, int]:
-    """Run the command with a terminal for all three streams; return all that it shows."""
-    pid, terminal = pty.fork()
-    if pid == 0:  # pragma: no cover
-        os.chdir(cwd)
-        os.environ.update(PYTHONPATH=str(PROJECT), TERM="xterm", GIT_PAGER="cat", **env)
-        code = "from verl_legacy_patch.commands import apply; apply.BAR_AFTER = float({!r})\n".format(
-            env.get("BAR", "9")
-        )
-        code += "from verl_legacy_patch.__main__ import main; main()"
-        os.execv(
-            sys.executable, [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-c", code, *arguments]
-        )
-    shown = b""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                part = os.read(terminal, 65536)
-            except OSError:  # the other side is closed
-                break
-            if not part:
-                break
-            shown += part
-    os.close(terminal)
-    return shown, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def test_progress_bar_and_colours_on_a_terminal(mini: Path) -> None:
-    shown, code = on_a_terminal(["apply", "--dry-run"], mini, BAR="0", NO_COLOR="1")
-    assert code == 0 and b"Reading" in shown and b"100%" in shown and b"9 places in 5 files" in shown, shown
-    assert b"\x1b[32m" not in shown and b"torch.float32" in shown
-    shown, code = on_a_terminal(["apply", "--dry-run"], mini)
-    assert code == 0 and b"Reading" not in shown and b"\x1b[32m+" in shown, shown
-
-
-def test_no_progress_bar_elsewhere(mini: Path, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "BAR_AFTER", 0.0)
-    assert "Reading" not in verl("apply", mini, "-n").err
 
 
 # --- the other commands

@@ -155,6 +155,7 @@ def test_report_of_both_commands(command: str, suffix: str, mini: Path, tmp_path
     options = ["--dry-run"] if command == "apply" else []
     ran = verl(command, mini, *options, "--report", file)
     assert (ran.code, ran.out) == (plain.code, plain.out)
+    assert ran.err == f"{plain.err}Wrote {file}\n"
     content = file.read_bytes().decode()
     assert file.stat().st_mode & 0o777 == 0o640 and [p.name for p in tmp_path.glob(".report*")] == []
     if suffix == ".json":
@@ -174,10 +175,10 @@ def test_report_of_both_commands(command: str, suffix: str, mini: Path, tmp_path
 
 def test_report_of_a_real_run_and_of_one_that_is_refused(mini: Path, tmp_path: Path, verl: Verl) -> None:
     (mini / "README.md").write_text("changed\n")
-    assert verl("apply", mini, "--report", tmp_path / "a.json").code == 3
+    verl("apply", mini, "--report", tmp_path / "a.json").refused(3, "uncommitted")
     assert not (tmp_path / "a.json").exists() and not list(tmp_path.glob(".a.json*"))
     git(mini, "checkout", "-q", "README.md")
-    assert verl("apply", mini, "--report", tmp_path / "a.json").code == 0
+    assert verl("apply", mini, "--report", tmp_path / "a.json").done().err.endswith(f"\nWrote {tmp_path}/a.json\n")
     assert len(json.loads((tmp_path / "a.json").read_text())["files"]) == 6
 
 

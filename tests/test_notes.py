@@ -40,6 +40,41 @@ def test_packing_that_stays_on(options: tuple[str, ...], attn: str, config: Path
     assert LEAK not in verl("apply", root, *options).done().err
 
 
+BOTH = "remove-padding,packing-guard"
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "cure"),
+    [
+        (("--safe-only",), "", "leave out --safe-only"),
+        (("--select", "dtype,attention"), "", f"add {BOTH} to --select"),
+        (("--ignore", BOTH), "", f"take {BOTH} out of --ignore"),
+        (("--ignore", "packing-guard", "--safe-only"), "", "leave out --safe-only"),
+        (("--ignore", BOTH, "--safe-only"), "", f"take {BOTH} out of --ignore and leave out --safe-only"),
+        (
+            ("--select", "attention,packing-guard", "--ignore", "packing-guard"),
+            "",
+            "take packing-guard out of --ignore",
+        ),
+        (("--select", "attention", "--safe-only"), "", f"add {BOTH} to --select and leave out --safe-only"),
+        ((), "safe-only = true", "leave out safe-only in .verl-patch.toml"),
+        ((), 'select = ["attention"]', f"add {BOTH} to select in .verl-patch.toml"),
+        ((), f"ignore = {BOTH.split(',')}", f"take {BOTH} out of ignore in .verl-patch.toml"),
+        (
+            ("--safe-only",),
+            f"ignore = {BOTH.split(',')}",
+            f"take {BOTH} out of ignore in .verl-patch.toml and leave out --safe-only",
+        ),
+    ],
+)
+def test_the_note_on_packing_names_what_keeps_it_on(
+    options: tuple[str, ...], file: str, cure: str, config: Path, tmp_path: Path, verl: Verl
+) -> None:
+    root = make_mini(tmp_path / "packs", {**PACKS, ".verl-patch.toml": file})
+    ran = verl("apply", root, "-n", "--summary", *options).done("packing stays on")
+    assert f"without an error: {cure}, or train with use_remove_padding=False." in ran.err
+
+
 @pytest.mark.parametrize(
     ("options", "more"),
     [

@@ -38,7 +38,10 @@ def test_new_places_and_undone(mini: Path, verl: Verl) -> None:
     write(mini, {"verl/own.py": LEFT})
     commit(mini)
     said = rows(verl("status", mini).out)
-    assert said["left"] == ["1 place in 1 file: verl-patch apply adds them to the patch"] and len(said["patched"]) == 1
+    assert (
+        said["left"] == [f"1 place in 1 file: verl-patch apply {mini} adds them to the patch"]
+        and len(said["patched"]) == 1
+    )
     assert verl("revert", mini).code == 0
     said = rows(verl("status", mini).out)
     assert said["patched"] == ["no"] and "10 places" in said["left"][0]
@@ -50,7 +53,7 @@ def test_what_a_person_has_to_decide(mini: Path, verl: Verl) -> None:
     assert verl("apply", mini).code == 0
     said = rows(verl("status", mini).out)
     assert said["left"] == ["nothing to rewrite"]
-    assert said["decide"] == ["1 place in 1 file, by a person: verl-patch check --strict lists them"]
+    assert said["decide"] == [f"1 place in 1 file, by a person: verl-patch check --strict {mini} lists them"]
 
 
 def test_part_of_a_checkout_and_code_without_a_package(mini: Path, tmp_path: Path, verl: Verl) -> None:

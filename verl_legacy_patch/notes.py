@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from verl_legacy_patch.checkout import Checkout
+from verl_legacy_patch.config import Config, Source
 from verl_legacy_patch.plan import Plan, make_plan
 from verl_legacy_patch.target import FLOAT16
 
 #: Either of them keeps packed samples apart: the first by not packing, the second by refusing to.
 _AGAINST_LEAKS = ("remove-padding", "packing-guard")
 
+NO_PACKAGE = "no verl package here, only code that imports verl: give the folder of a verl clone, if that was meant"
 
-def notes(checkout: Checkout, plan: Plan) -> tuple[str, ...]:
-    """Return the notes of a plan: those of its target, made fit for the checkout, and what the selection leaves."""
+
+def notes(checkout: Checkout, plan: Plan, config: Config, said: Container[str], file: Source | None) -> tuple[str, ...]:
+    """Return the notes of a plan: those of its target, made fit for the checkout, and what the selection leaves.
+
+    Args:
+        checkout: what the plan is about.
+        plan: the plan.
+        config: what chose its codemods.
+        said: what of that the command line said, by name.
+        file: where the rest stands.
+    """
     found = [_float16(checkout) or note if note == FLOAT16 else note for note in plan.target.notes]
-    return (*_no_package(checkout), *found, *_packing(checkout, plan))
+    return (*_no_package(checkout), *found, *_packing(checkout, plan, _cure(config, said, file)))
 
 
 def _no_package(checkout: Checkout) -> Iterator[str]:
     if not checkout.packages():
-        yield "no verl package here, only code that imports verl: give the folder of a verl clone, if that was meant"
+        yield NO_PACKAGE
 
 
-def _packing(checkout: Checkout, plan: Plan) -> Iterator[str]:
+def _packing(checkout: Checkout, plan: Plan, cure: str) -> Iterator[str]:
     """Say that attention was changed and packing was not: that trains, without an error, on wrong numbers."""
     from verl_legacy_patch.codemod import discover
 
@@ -36,9 +47,27 @@ def _packing(checkout: Checkout, plan: Plan) -> Iterator[str]:
         where = f"{first.path}:{first.line}" + (f" and {len(left) - 1} more" if len(left) > 1 else "")
         yield (
             f"packing stays on ({where}): with {plan.target.attn} attention samples of a packed row see each other, "
-            "without an error: leave out --safe-only, or add remove-padding,packing-guard to --select, or train with "
-            "use_remove_padding=False"
+            f"without an error: {cure}, or train with use_remove_padding=False"
         )
+
+
+def _cure(config: Config, said: Container[str], file: Source | None) -> str:
+    """Return what of the choice keeps packing on, as what to do about it; each part of it is needed."""
+
+    def place(key: str) -> str:
+        option = f"--{key.replace('_', '-')}"
+        return option if key in said or file is None else f"{option[2:]} in {file.path.name}"
+
+    ways = []
+    chosen = [name for name in _AGAINST_LEAKS if config.select is None or name in config.select]
+    if not chosen:
+        chosen = [*_AGAINST_LEAKS]
+        ways.append(f"add {','.join(chosen)} to {place('select')}")
+    if all(name in config.ignore for name in chosen):
+        ways.append(f"take {','.join(chosen)} out of {place('ignore')}")
+    if config.safe_only:
+        ways.append(f"leave out {place('safe_only')}")
+    return " and ".join(ways)
 
 
 def _float16(checkout: Checkout) -> str:

@@ -88,7 +88,8 @@ def command(
     stdout, everything else to stderr.
     """
     from verl_legacy_patch.checkout import CheckoutError, open_checkout, verl_version
-    from verl_legacy_patch.commands.reporting import reported
+    from verl_legacy_patch.commands.meant import refuse_forgotten
+    from verl_legacy_patch.commands.reporting import reported, written
     from verl_legacy_patch.notes import notes
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.report import About
@@ -106,6 +107,8 @@ def command(
         if show_config:
             run.show()
             return
+        if _source("checkout") is ParameterSource.DEFAULT:
+            refuse_forgotten(opened, run)
         about = About(str(checkout), verl_version(opened), opened.base, branch_name(opened))
         with _progress() as progress:
             plan = make_plan(opened, run.codemods, run.target, jobs=jobs, progress=progress, within=run.scope)
@@ -114,7 +117,7 @@ def command(
             if not found.fits:
                 raise Refused(found.refusal(run.target, shlex.quote(str(checkout))), 3)
             plan.target = plan.target._replace(notes=(*plan.target.notes, *filter(None, [found.note(run.target)])))
-        plan.target = plan.target._replace(notes=notes(opened, plan))
+        plan.target = plan.target._replace(notes=notes(opened, plan, run.config, run.said, run.source))
         if interactive and plan.changes:
             from verl_legacy_patch.commands.interactive import review_plan
 
@@ -129,8 +132,10 @@ def command(
         if dry_run:
             after = _closing(opened, plan, run.branch(), in_place=in_place)
         part = "summary" if summary or not dry_run else "stat" if stat else "patch"
+        if report and part == "patch" and sys.stdout.isatty() and _source("unified") is ParameterSource.DEFAULT:
+            part = "summary"  # the report holds the patch, to be read there
         show_plan(plan, about, View(output, color, unified, part))
-        say(after)
+        say([*after, *written(report)])
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
 
@@ -150,12 +155,14 @@ def _former(checkout: Checkout, plan: Plan) -> Former | None:
     return former(checkout, plan.target) if added or not {"dtype", "attention"} <= left else None
 
 
+def _source(option: str) -> ParameterSource | None:
+    return click.get_current_context().get_parameter_source(option)
+
+
 def _refuse_views() -> None:
     """Refuse options that only say how a dry run looks: whoever gives one wants to look, and not to write."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        name = option.name or ""
-        if name in VIEWS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+    for name in VIEWS:
+        if _source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} shows a dry run: add --dry-run")
 
 

@@ -67,6 +67,7 @@ def command(
     with --strict it is listed, and fails.
     """
     from verl_legacy_patch.checkout.gitio import CheckoutError
+    from verl_legacy_patch.commands.meant import not_typed
 
     said = {"gpu": gpu, "dtype": dtype, "attn": attn, "select": select, "ignore": ignore, "safe_only": safe_only}
     found = False
@@ -81,15 +82,17 @@ def command(
             if show_config:
                 run.show()
             else:
+                forgotten = "" if paths else not_typed(checkout, run, fix=fix)
                 other = _other_target(checkout, run) if words else ""
                 if other and fix:
                     raise Refused(other, 3)
-                found = _check(checkout, run, How(output, fix, strict, kept), report, words=words) or found
+                found = _check(checkout, run, How(output, fix, strict, kept, paths), report, words=words) or found
                 if other:
                     say([other])
                     found = True
                 if not paths and output == "text":
                     say(_not_looked_into(checkout, run))
+                say(filter(None, [forgotten]))
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
     return 1 if found else 0
@@ -113,6 +116,7 @@ class How(NamedTuple):
     fix: bool
     strict: bool
     kept: bool
+    paths: tuple[Path, ...]
 
 
 def _checkouts(paths: tuple[Path, ...]) -> list[SelectedFiles]:
@@ -164,13 +168,14 @@ def _check(checkout: SelectedFiles, run: Run, how: How, report: Path | None, *, 
     """
     from contextlib import nullcontext
 
+    from verl_legacy_patch.commands.meant import cure
     from verl_legacy_patch.plan import make_plan
 
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
     notes = list(_notes(plan, run)) if plan.unused_suppressions else []
     writing: AbstractContextManager[None] = nullcontext()
     if report is not None:
-        from verl_legacy_patch.commands.reporting import reported
+        from verl_legacy_patch.commands.reporting import reported, written
 
         writing = reported(report, plan, checkout, notes)
     with writing:
@@ -185,7 +190,9 @@ def _check(checkout: SelectedFiles, run: Run, how: How, report: Path | None, *, 
         if how.fix and plan.changes:
             _fix(checkout, plan)
         if how.output == "text" and (line := _total(plan, how, checkout.given, words=words)):
-            say([line])
+            say([line + (cure(checkout, run, how.paths) if plan.changes and not how.fix else "")])
+    if report is not None:
+        say(written(report))
     forgotten = [] if plan.changes else _forgotten(plan, checkout)
     say(f"{path} is imported but not in git: git add {path}" for path in forgotten)
     return bool(plan.changes or forgotten or (how.strict and plan.reported()))
@@ -272,8 +279,7 @@ def _total(plan: Plan, how: How, files: int, *, words: bool) -> str:
         return asked.format(number(len(decide), "place")) if decide else ""
     also = asked.format(f"{len(decide):,}") if decide else ""
     if left:
-        line = f"{places_in(left).replace(' in ', ' left in ')}{', and ' if also else ''}{also}"
-        return f"{line}; rewrite on disk: verl-patch check --fix, with a commit: verl-patch apply"
+        return f"{places_in(left).replace(' in ', ' left in ')}{', and ' if also else ''}{also}"
     if not (words or decide):
         return ""
     return f"0 places left in {number(files, 'file')}{'; ' if also else ''}{also}"

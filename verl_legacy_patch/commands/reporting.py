@@ -65,6 +65,11 @@ def reported(
         raise
 
 
+def written(file: Path | None) -> list[str]:
+    """Return what to say when all is done: where the report is."""
+    return [] if file is None else [f"Wrote {show(str(file))}"]
+
+
 @contextmanager
 def _named(file: Path) -> Iterator[None]:
     """Let an error name the report, and not the file that it is first written to."""

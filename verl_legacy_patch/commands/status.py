@@ -35,6 +35,7 @@ def command(checkout: Path) -> None:
 
 def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
     from verl_legacy_patch.branch.former import former
+    from verl_legacy_patch.commands.meant import has_git, place
     from verl_legacy_patch.plan import make_plan
     from verl_legacy_patch.summary import places_in
 
@@ -45,15 +46,17 @@ def _lines(checkout: Checkout, run: Run) -> Iterator[tuple[str, str]]:
         yield key, text
     yield "target", f"{run.target}" + (f" ({run.source.path})" if run.source else "")
     plan = make_plan(checkout, run.codemods, run.target, within=run.scope)
+    where = place(checkout, run)
     found = former(checkout, run.target)
     if found and not found.fits:
         yield "left", found.refusal(run.target)
     elif left := plan.rewritten():
-        yield "left", f"{places_in(left)}: verl-patch apply {'adds them to the patch' if patched else 'rewrites them'}"
+        command = f"verl-patch apply{where}{'' if has_git(checkout) else ' --in-place'}"
+        yield "left", f"{places_in(left)}: {command} {'adds them to the patch' if patched else 'rewrites them'}"
     else:
         yield "left", "nothing to rewrite"
     if decide := plan.reported():
-        yield "decide", f"{places_in(decide)}, by a person: verl-patch check --strict lists them"
+        yield "decide", f"{places_in(decide)}, by a person: verl-patch check --strict{where} lists them"
     if found and (note := found.fits and found.note(run.target)):
         yield "note", note
     for problem in plan.problems:
