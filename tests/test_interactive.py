@@ -77,7 +77,7 @@ def test_accept_and_skip_one_by_one(checkout: Path) -> None:
     terminal.press("n")
     terminal.wait_for(PROMPT, 3)
     terminal.press("w")
-    terminal.wait_for("[y/N]")
+    terminal.wait_for("[y/n]")
     terminal.press("n")
     assert terminal.end() == 0
     assert "Accepted 1 of " in terminal.shown
@@ -93,7 +93,7 @@ def test_keys_typed_ahead_are_not_lost(checkout: Path) -> None:
     assert terminal.end() == 0
     total = terminal.shown.partition("(1/")[2].partition(")")[0]
     assert f"Accepted {total} of {total} changes" in terminal.shown
-    assert "y/N" not in terminal.shown
+    assert "[y/n]" not in terminal.shown
 
 
 def test_quit_writes_nothing(checkout: Path) -> None:
@@ -121,7 +121,7 @@ def test_skipped_places_become_suppressions(checkout: Path) -> None:
     terminal = Terminal(checkout, "apply", "-i")
     terminal.wait_for(PROMPT)
     terminal.press("w")
-    terminal.wait_for("[y/N]")
+    terminal.wait_for("[y/n]")
     terminal.press("y")
     assert terminal.end() == 0
     assert "verl-patch: keep[dtype]" in git(checkout, "show", "HEAD")
@@ -142,6 +142,21 @@ def test_help_and_undo(checkout: Path) -> None:
     terminal.wait_for("accepted before")
     terminal.press("q")
     assert terminal.end() == 130
+
+
+@pytest.mark.parametrize("enter", ["\r", "\n", "\n\r\n"])
+def test_enter_behind_an_answer_is_no_answer(enter: str, checkout: Path) -> None:
+    terminal = Terminal(checkout, "apply", "-i")
+    terminal.wait_for(PROMPT)
+    terminal.press(f"{enter}y{enter}n{enter}")
+    terminal.wait_for("(3/")
+    terminal.press(f"w{enter}")
+    terminal.wait_for("[y/n]")
+    terminal.press(f"{enter}y{enter}")
+    assert terminal.end() == 0
+    assert "Accepted 1 of " in terminal.shown and "this list" not in terminal.shown
+    assert terminal.shown.count(PROMPT) == 3
+    assert "verl-patch: keep" in git(checkout, "show", "HEAD")
 
 
 def test_without_a_terminal_it_is_refused(checkout: Path) -> None:

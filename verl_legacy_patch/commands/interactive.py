@@ -55,7 +55,7 @@ def review_plan(plan: Plan) -> Plan:
         result = review.result()
         accepted = len(review.items) - len(review.skipped())
         say([f"Accepted {accepted} of {len(review.items)} changes."])
-        if review.skipped() and _yes("Mark skipped places with a comment, so that later runs keep them? [y/N] "):
+        if review.skipped() and _yes("Mark skipped places with a comment, so that later runs keep them? [y/n] "):
             result = suppressions(result, review)
     if not result.changes and result.problems == plan.problems:
         say(["Nothing is written."])
@@ -138,9 +138,13 @@ def _yes(question: str) -> bool:
 
 
 def _key(prompt: str) -> str:
-    """Return one key that the person presses; Ctrl-C and Ctrl-D interrupt."""
+    """Return one key that the person presses; Ctrl-C and Ctrl-D interrupt.
+
+    Enter is none: ``git add -p`` wants it behind each answer, and hands that are used to it press it here.
+    """
     click.echo(prompt, nl=False, err=True)
-    key = _read_key()
+    while (key := _read_key()) in ("\r", "\n"):
+        pass
     click.echo(key if key.isprintable() else "", err=True)
     if key in ("\x03", "\x04"):
         raise KeyboardInterrupt
