@@ -113,6 +113,31 @@ def test_lines_without_a_site(root: Path, tmp_path: Path) -> None:
         explain(tmp_path, "verl/a.py", 0)
 
 
+CALLS = """\
+logger = logging.getLogger(__file__)
+logger.setLevel(os.getenv("LEVEL", "WARN"))
+class Engine(Base): pass
+super().__init__()
+self.rank = torch.distributed.get_rank()
+build(config, size='a', depth=b), build(size='a')
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [(1, []), (2, ["default of getenv(), key LEVEL, value WARN"]), (3, []), (4, []), (5, []),
+     (6, ["keyword argument, key size, value a", "keyword argument, key depth, value b"])],
+)  # fmt: skip
+def test_a_line_with_nothing_to_do_is_one_sentence_and_its_settings(
+    line: int, settings: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "verl").mkdir()
+    (tmp_path / "verl/a.py").write_text(CALLS)
+    said = explain(tmp_path, "verl/a.py", line).split("\n")[3:]
+    assert said[0] == "  Nothing to do: no codemod looks for anything that stands here."
+    assert said[1:] == [f"    What stands here: {setting}." for setting in settings]
+
+
 def test_what_a_file_says_moves_no_cursor_and_fills_no_screen(root: Path) -> None:
     assert "\x1b" not in explain(root, "verl/odd.py", 1)
     for line in explain(root, "verl/long.py", 2).split("\n")[2:]:

@@ -14,6 +14,8 @@ from verl_legacy_patch.scope import setting_reason
 from verl_legacy_patch.setting import Setting, Site, Span
 
 _LONGEST = 100
+#: Where a value of a call stands that nobody would call a setting.
+_PARTS = ("cast", "expression", "positional argument", "receiver")
 
 
 def explain_line(path: str, source: bytes, line: int, plan: Plan) -> list[str]:
@@ -71,10 +73,8 @@ def _nothing(
     settings: Sequence[Setting], source: bytes, span: Span, codemods: Sequence[Codemod], text: str
 ) -> Iterator[str]:
     """Yield why nothing happens on a line that no codemod said anything about."""
-    hits = find_hits(source, codemods)
-    words = sorted(
-        {mod.name for mod, found in hits.items() if any(h.start < span.end and h.end > span.start for h in found)}
-    )
+    hits = {mod.name: [hit for hit in found if _meet(hit, span)] for mod, found in find_hits(source, codemods).items()}
+    words = sorted(name for name, found in hits.items() if found)
     if text.startswith("#"):
         yield "  Nothing to do: the line is a comment."
     elif not words:
@@ -82,9 +82,23 @@ def _nothing(
     else:
         yield f"  Nothing to do, although {', '.join(words)} looked: what stands here is no setting of theirs."
         yield "  (Text in docstrings, messages and names is not a setting; a value counts by its key.)"
-    for setting in settings:
-        reason = setting_reason(setting) or setting.names
-        yield f"    What stands here: {_described(setting)}{f'; {reason}' if reason else ''}."
+    looked = [hit for found in hits.values() for hit in found]
+    shown = (one for one in settings if _is_setting(one) or any(_meet(hit, one.span) for hit in looked))
+    yield from dict.fromkeys(f"    What stands here: {_described(setting)}{_because(setting)}." for setting in shown)
+
+
+def _is_setting(setting: Setting) -> bool:
+    """Return whether a value stands under a key, for people: the parts of a call do so for the program only."""
+    return bool(setting.path) and setting.position not in _PARTS and not setting.names
+
+
+def _because(setting: Setting) -> str:
+    reason = setting_reason(setting) or setting.names
+    return f"; {reason}" if reason else ""
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one.start < other.end and one.end > other.start
 
 
 def _described(setting: Setting) -> str:
@@ -105,7 +119,7 @@ def _settings(path: str, source: bytes, span: Span) -> Iterator[Setting]:
         found = list(adapter(language)(source, [span])) if language and language != "requirements" else []
     except SourceError:
         return
-    yield from (one for one in found if one.span.start < span.end and one.span.end > span.start)
+    yield from (one for one in found if _meet(one.span, span))
 
 
 def _covers(site: Site, setting: Setting, source: bytes) -> bool:
