@@ -154,8 +154,22 @@ def _invoke(arguments: list[str]) -> object:
 
 def _one_line(error: click.ClickException) -> str:
     text = " ".join(error.format_message().split())
+    if isinstance(error, click.NoSuchOption) and (owners := _owners(error.option_name)):
+        *others, last = owners
+        names = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        text = f"No such option {error.option_name!r} here: {names} it"
     context = getattr(error, "ctx", None)
     return f"{text.rstrip('.')} (see {context.command_path} --help)" if context else text
+
+
+def _owners(option: str) -> list[str]:
+    """Return the commands that have an option: whoever saw it there may type it elsewhere."""
+    commands = {name: main.get_command(click.Context(main), name) for name in COMMANDS}
+    return [
+        name
+        for name, command in commands.items()
+        if any(option in (*each.opts, *each.secondary_opts) for each in (command.params if command else ()))
+    ]
 
 
 def _open_streams() -> None:
