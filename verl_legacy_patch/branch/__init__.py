@@ -51,6 +51,11 @@ def preflight(
         refuse_unfinished(checkout)
         refuse_dirty(checkout)
     _free(checkout, name, changes)
+    refuse_nameless(checkout)
+
+
+def refuse_nameless(checkout: GitCheckout) -> None:
+    """Refuse to go on where git does not know whose commit it would be."""
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         code, _, err = gitio.run(["-c", "user.useConfigOnly=true", "var", who], checkout.root)
         if code:

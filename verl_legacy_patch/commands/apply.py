@@ -22,7 +22,7 @@ from verl_legacy_patch.commands.options import (
 )
 from verl_legacy_patch.commands.output import say
 from verl_legacy_patch.commands.showing import View, show_plan
-from verl_legacy_patch.commands.writing import branch_name, destination, no_way_back, write
+from verl_legacy_patch.commands.writing import branch_name, destination, nameless_note, no_way_back, write
 
 if TYPE_CHECKING:
     from verl_legacy_patch.branch.former import Former
@@ -192,6 +192,8 @@ def _closing(checkout: Checkout, plan: Plan, branch: str, *, in_place: bool) -> 
             what = f"{'without' if in_place else 'with --in-place instead of'} --dry-run rewrites the files on disk."
             what += f" {no_way_back(checkout)}"
         lines[-1] += f" The same {what}".rstrip()
+    if plan.changes and isinstance(checkout, GitCheckout):
+        lines += nameless_note(checkout)
     dirty = checkout.dirty()
     if dirty and checkout.base:
         files = "1 tracked file has" if len(dirty) == 1 else f"{len(dirty)} tracked files have"

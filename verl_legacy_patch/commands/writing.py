@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.commands import Refused
@@ -80,6 +82,32 @@ def branch_name(checkout: Checkout) -> str | None:
     head = checkout.git_dir / "HEAD"  # read as a file: no process, and no GitPython in a dry run
     text = head.read_text("utf-8", "surrogateescape") if head.is_file() else ""
     return text.removeprefix("ref: refs/heads/").strip() if text.startswith("ref: refs/heads/") else None
+
+
+def nameless_note(checkout: GitCheckout) -> list[str]:
+    """Return what a dry run says where the commit will fail because git does not know whose it is.
+
+    git is asked only where none of the usual files holds an address: that is rare, and a process costs time.
+    """
+    places = [os.environ[name] for name in ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME", "HOME") if os.environ.get(name)]
+    users = [Path(place, name) for place in places for name in ("", ".gitconfig", "git/config", ".config/git/config")]
+    if any(map(_has_address, (checkout.git_dir / "config", *users))):
+        return []
+    from verl_legacy_patch.branch import refuse_nameless
+    from verl_legacy_patch.checkout import CheckoutError
+
+    try:
+        refuse_nameless(checkout)
+    except CheckoutError as error:
+        return [f"Note: without --dry-run this would be refused: {error}."]
+    return []
+
+
+def _has_address(file: Path) -> bool:
+    try:
+        return file.is_file() and b"email" in file.read_bytes().lower()
+    except OSError:  # git will say what is wrong with it
+        return False
 
 
 def write(plan: Plan, about: About, checkout: Checkout, where: Destination, *, per_codemod: bool) -> list[str]:
