@@ -3,6 +3,7 @@
 import ast
 import random
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,18 @@ def test_decorators_stay_together_with_what_they_decorate(hit: int, indent: str)
 def test_braces_in_f_strings_take_no_time() -> None:
     odd = "f'" + "{{a}} " * 4000 + "{'\n"
     assert cut(f"'''x'''\nx = {odd}KEEP\n") is None
+
+
+@pytest.mark.parametrize(
+    ("piece", "hits"),
+    [("@a\n", 1), ("a\n    @a\n", 1), ("def f(a):\n    return a\n", 4000), ("try:\n    a\nexcept B:\n    c\n", 4000)],
+)
+def test_many_blocks_and_hits_take_no_time(piece: str, hits: int) -> None:
+    source = f"x\n{piece * 20_000}KEEP\n".encode()
+    keep = [Span(start, start + 1) for start in range(0, len(source), len(source) // hits)]
+    start = time.process_time()
+    assert skeleton(source, keep) is not None
+    assert time.process_time() - start < 1.5  # each of them took three seconds or more
 
 
 def test_the_projects_own_files_at_random_places() -> None:

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-from verl_legacy_patch.setting import Span
+from verl_legacy_patch.setting import Places, Span
 
 #: Smaller files are parsed faster than cut.
 _WORTH_IT = 3000
@@ -100,7 +100,8 @@ class _Cutter:
     def __init__(self, utf8: bytes, strings: Sequence[Span], keep: Sequence[Span]) -> None:
         self._utf8 = utf8
         self._strings = strings
-        self._keep = keep
+        self._keep = Places(keep)
+        self._undecorated: set[int] = set()  # indentations with no definition from here on
 
     def cut(self) -> bytes:
         """Return the file with the blocks cut that no span to keep touches."""
@@ -120,7 +121,7 @@ class _Cutter:
             end = self._end(start, indent, decorator)
             if end < 0:
                 continue
-            if any(span.start <= end and span.end >= start for span in self._keep):
+            if self._keep.touching(Span(start, end)):
                 decorated = indent if decorator else -1
                 continue
             parts += (utf8[position:first], b"_=0", b"\n" * utf8.count(b"\n", start, end))
@@ -134,8 +135,9 @@ class _Cutter:
         -1 for a decorator without a definition.
         """
         if decorator:
-            header = _header(indent).search(self._utf8, start)
+            header = None if indent in self._undecorated else _header(indent).search(self._utf8, start)
             if header is None:
+                self._undecorated.add(indent)
                 return -1
             start = header.end()
         while (match := _dedent(indent).search(self._utf8, start)) is not None:
