@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -288,18 +290,22 @@ def test_commit_of_some_paths_from_a_subfolder(fork: Path) -> None:
 def test_installed_from_a_clone_of_this_project(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verl: Verl
 ) -> None:
-    """As a fork has it: ``repo:`` and ``rev:``, an environment of its own."""
+    """As docs/fork.md has it: ``repo:`` and ``rev:``, an environment of its own."""
     monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "pre-commit"))
     config.write_text(config.read_text() + '[safe]\n\tdirectory = *\n[protocol "file"]\n\tallow = always\n')
     files = git(PROJECT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    source = tmp_path / "project"
+    source = tmp_path / "home/verl-patch"
     write(source, {path: (PROJECT / path).read_bytes() for path in files if path and (PROJECT / path).is_file()})
     git(source, "init", "-q")
     git(source, "add", "-A")
     git(source, "commit", "-q", "-m", "this project")
-    root = make_mini(tmp_path / "fork")
-    used = {"repo": str(source), "rev": git(source, "rev-parse", "HEAD"), "hooks": [{"id": "verl-patch"}]}
-    install(root, used)
+    hooks_of_verl = "# verl's\nrepos:\n  - repo: meta\n    hooks: []\n"
+    root = make_mini(tmp_path / "home/fork", {".pre-commit-config.yaml": hooks_of_verl})
+    page = (PROJECT / "docs/fork.md").read_text().partition("\n## Hooks")[2]
+    script = page.partition("```bash\n")[2].partition("```")[0]
+    script = script.replace("pip install pre-commit\n", "").replace("pre-commit ", f"{sys.executable} -m pre_commit ")
+    subprocess.run(["bash", "-euc", script], check=True, timeout=60)
+    git(root, "commit", "-q", "--no-verify", "-am", "hooks")
     done = pre_commit(root, "run", "-a")
     assert done.code == 1, done.err
     git(root, "add", "-A")
