@@ -48,6 +48,12 @@ NEWER = {
     "10.0": ["B200", "NVIDIA GB200"],
     "12.0": ["RTX 5090", "NVIDIA GeForce RTX 5070 Ti", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"],
 }
+OLDER = {
+    "5.2": ["M40", "Tesla M40", "Tesla M40 24GB", "m60", "NVIDIA GeForce GTX TITAN X", "GTX 980 Ti", "Quadro M6000"],
+    "5.0": ["M10", "GTX 750 Ti", "maxwell"],
+    "3.7": ["K80", "Tesla K80"],
+    "3.5": ["K40", "tesla k40m", "GTX TITAN Black"],
+}
 CAPABILITIES = {
     "6.1": "6.1", "61": "6.1", "sm_61": "6.1", "SM61": "6.1", "sm_6.1": "6.1", "compute_70": "7.0", "cc7.5": "7.5",
     " 7.5 ": "7.5", "8.0": "8.0", "10.0": "10.0", "12.0": "12.0", "sm_120": "12.0", "sm_90a": "9.0", "5.2": "5.2",
@@ -62,6 +68,14 @@ def test_every_name_is_its_family(family: str, text: str) -> None:
 @pytest.mark.parametrize(("capability", "text"), [(key, text) for key, texts in NEWER.items() for text in texts])
 def test_newer_cards_are_known_by_their_capability(capability: str, text: str) -> None:
     assert str(find_gpu(text)[1]) == capability
+
+
+@pytest.mark.parametrize(("capability", "text"), [(key, text) for key, texts in OLDER.items() for text in texts])
+def test_older_cards_are_no_slips_of_newer_ones(capability: str, text: str) -> None:
+    assert str(find_gpu(text)[1]) == capability
+    [note] = make_target(text).notes
+    assert f"compute capability {capability} is below the cards that are covered (6.0 to 7.5)" in note
+    assert ("no vLLM has" in note) == (capability[0] == "5") and ("start at 5.0" in note) == (capability[0] == "3")
 
 
 @pytest.mark.parametrize(("text", "capability"), CAPABILITIES.items())
@@ -116,6 +130,8 @@ def test_explicit_options_win(gpu: str | None) -> None:
         ("t4", None, "the actor's from v0.6.1, the critic's from v0.8.0"),
         ("t4", "float32", None),
         ("t4", "float16", None),
+        ("5.2", None, "PyTorch's cu126 builds have kernels for it, no vLLM has"),
+        ("3.7", "float16", "PyTorch's kernels start at 5.0"),
         ("a100", None, "8.0 runs bfloat16 and flash attention: nothing has to be rewritten"),
         ("h100", "float16", "9.0 runs bfloat16 and flash attention: nothing has to be rewritten"),
     ],

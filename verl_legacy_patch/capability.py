@@ -17,4 +17,5 @@ class Capability(NamedTuple):
 
 #: That of a Tesla P40, for which is rewritten when nobody names a card.
 DEFAULT_CAPABILITY = Capability(6, 1)
+MAXWELL, PASCAL = Capability(5, 0), Capability(6, 0)
 VOLTA, TURING, AMPERE = Capability(7, 0), Capability(7, 5), Capability(8, 0)

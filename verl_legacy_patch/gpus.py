@@ -80,6 +80,13 @@ NEWER = {
     Capability(10, 3): r"g?b300",
     Capability(12, 0): r"(?:rtx)?50[5-9]0(?:ti|d)?|rtx50(?:xx)?|rtxpro\d+\w*",
 }
+#: Cards before those of the tables. They are told apart, so that none of them is taken for a slip of a newer one.
+OLDER = {
+    Capability(5, 2): r"m40|m60|m4|m6|gtxtitanx|(?:gtx)?9[5-8]0(?:ti)?|m[2-6]000|m2200",
+    Capability(5, 0): r"m10|maxwell|(?:gtx)?7(?:45|50)(?:ti)?|m1200|k[12]200|k620",
+    Capability(3, 7): r"k80",
+    Capability(3, 5): r"k20[mcsx]?|k40[mcs]?|gtxtitan(?:z|black)?|(?:gtx)?780(?:ti)?|k6000|kepler",
+}
 _CAPABILITY = re.compile(r"(?:(?:sm|compute|cc)_?)?(\d{1,2})\.(\d)|(?:sm|compute)_?(\d{1,2})(\d)[af]?|([3-9])(\d)")
 #: Words in a card's name that say nothing of its generation: makers, lines, connectors, memory, vGPU profiles.
 _NOISE = re.compile(
@@ -111,12 +118,10 @@ def find_gpu(text: str) -> tuple[str, Capability]:
 def by_name(text: str) -> tuple[str, Capability] | None:
     """Return (family, compute capability) of a card by its name; None for one that is not known."""
     name = _plain(text)
-    if name == "gtxtitanx":  # of the generation before Pascal, unlike all that is called Titan X without GTX
-        return name, Capability(5, 2)
     for gpu in GPUS.values():
         if re.fullmatch(gpu.models, name) or name == gpu.name:
             return gpu.name, gpu.capability
-    for capability, models in NEWER.items():
+    for capability, models in (*NEWER.items(), *OLDER.items()):
         if re.fullmatch(models, name):
             return name, capability
     return None

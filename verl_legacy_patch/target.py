@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from verl_legacy_patch.capability import AMPERE, DEFAULT_CAPABILITY, VOLTA, Capability
+from verl_legacy_patch.capability import AMPERE, DEFAULT_CAPABILITY, MAXWELL, PASCAL, VOLTA, Capability
 
 DTYPES = ("float32", "float16")
 ATTENTIONS = ("eager", "sdpa")
@@ -69,6 +69,10 @@ def _notes(asked: bool, capability: Capability, dtype: str | None) -> list[str]:
             f"a card of compute capability {capability} runs bfloat16 and flash attention: nothing has to be rewritten "
             "for it. What only older cards need is left out"
         ]
+    if capability < PASCAL:
+        what = "no vLLM has" if capability >= MAXWELL else "start at 5.0"
+        have = "PyTorch's cu126 builds have kernels for it, " if capability >= MAXWELL else "PyTorch's kernels "
+        return [f"compute capability {capability} is below the cards that are covered (6.0 to 7.5): {have}{what}"]
     if dtype == "float16" and capability < VOLTA and capability != Capability(6, 0):
         return [f"float16 runs at 1/64 of the float32 rate on compute capability {capability}: float32 is faster there"]
     if dtype is None and asked and capability >= VOLTA:
