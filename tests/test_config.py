@@ -260,3 +260,12 @@ def test_defaults_in_the_documentation_are_those_in_force(mini: Path, verl: Verl
     shown = dict(line.split(" = ", 1) for line in lines if " = " in line)
     for key, value in shown.items():
         assert KEYS[key].default in value, key
+
+
+def test_names_of_codemods_and_targets_in_any_case(config: Path, verl: Verl, mini: Path) -> None:
+    assert verl("explain", "DTYPE").out == verl("explain", "dtype").out != b""
+    assert verl("explain", "Flash-Attn-Import").done().out
+    lower = verl("apply", mini, "-n", "--select", "dtype,attention", "--attn", "sdpa", "--dtype", "float16").done()
+    upper = verl("apply", mini, "-n", "--select", "DTYPE,Attention", "--attn", "SDPA", "--dtype", "Float16").done()
+    assert lower.out == upper.out != b""
+    verl("explain", "DTIPE").refused(2, "did you mean dtype?")

@@ -26,10 +26,14 @@ def target_options(function: Function) -> Function:
     for option in (
         click.option(
             "--attn",
-            type=click.Choice(["eager", "sdpa"]),
+            type=click.Choice(["eager", "sdpa"], case_sensitive=False),
             help="Attention implementation to choose. [default: eager]",
         ),
-        click.option("--dtype", type=click.Choice(["float32", "float16"]), help="Dtype to choose. [default: float32]"),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "float16"], case_sensitive=False),
+            help="Dtype to choose. [default: float32]",
+        ),
         click.option(
             "--gpu",
             metavar="NAME|X.Y|auto",
@@ -107,6 +111,16 @@ def read_target(gpu: str | None, dtype: str | None, attn: str | None) -> Target:
         raise click.UsageError(str(error)) from None
 
 
+def read_config(root: Path) -> tuple[Config, Source | None]:
+    """Return the configuration of the checkout at ``root``, and its file; a wrong file is a usage error."""
+    from verl_legacy_patch.config import ConfigError, load
+
+    try:
+        return load(root)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
 class Run(NamedTuple):
     """What a command runs with: the configuration file and the command line, read and checked.
 
@@ -150,18 +164,18 @@ def read_run(root: Path, said: Mapping[str, Any]) -> Run:
         root: where the configuration file is looked for.
         said: the options of the command line by their name; ``select`` and ``ignore`` as they were typed.
     """
-    from verl_legacy_patch.config import ConfigError, load, merge
+    from verl_legacy_patch.config import merge
     from verl_legacy_patch.gpus import TargetError
     from verl_legacy_patch.scope import Scope
     from verl_legacy_patch.target import make_target
 
     spoken = {key: value for key, value in said.items() if value is not None}
     spoken |= {key: _split(spoken[key]) for key in ("select", "ignore") if key in spoken}
+    config, source = read_config(root)
+    config = merge(config, spoken)
     try:
-        config, source = load(root)
-        config = merge(config, spoken)
         target = make_target(config.gpu, config.dtype, config.attn)
-    except (ConfigError, TargetError) as error:
+    except TargetError as error:
         raise click.UsageError(str(error)) from None
     codemods = _codemods(config, source.path if source else None)
     return Run(config, spoken, source, target, codemods, Scope(config.exclude, config.include))
@@ -181,6 +195,8 @@ def _codemods(config: Config, file: Path | None) -> list[Codemod]:
     if config.select == ():
         raise click.UsageError("select names no codemod; leave it out to run all")
     known = discover()
+    selected = None if config.select is None else _spelled(config.select, known)
+    config = config._replace(select=selected, ignore=_spelled(config.ignore, known))
     for names in (config.select or (), config.ignore, config.keys):
         _known(names, known, file)
     chosen = known if config.select is None else config.select
@@ -199,12 +215,18 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _spelled(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return names as the codemods spell them, whatever their case."""
+    plain = {name.lower(): name for name in known}
+    return tuple(plain.get(name.lower(), name) for name in names)
+
+
 def _known(names: Iterable[str], known: Mapping[str, Codemod], file: Path | None) -> None:
     for name in names:
         if name not in known:
             import difflib
 
-            close = difflib.get_close_matches(name, known, 1)
+            close = difflib.get_close_matches(name.lower(), known, 1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"
             where = f" (see also {file})" if file else ""
             raise click.UsageError(f"no codemod named {name!r}{hint}{where}")
