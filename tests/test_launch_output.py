@@ -167,3 +167,33 @@ def test_json(job: Path, verl: Verl) -> None:
     assert data["overrides"]["actor_rollout_ref.rollout.name"] == "hf"
     assert data["gpu"] == {"name": "p40", "compute_capability": "6.1", "gib": 24.0}
     assert (job / "train.sh").read_text() == data["script"]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_formulas_are_shown_though_the_script_exists(form: str, job: Path, verl: Verl) -> None:
+    (job / "train.sh").write_text("mine\n")
+    ran = launch(verl, "--formulas", "--format", form).done()
+    assert (job / "train.sh").read_text() == "mine\n" and b"4P/N" in ran.out
+    if form == "json":
+        assert ran.data["path"] is None
+    else:
+        assert ran.err.endswith("train.sh exists and is left as it is: --force writes over it, -o names another file\n")
+        assert "Wrote" not in ran.err
+    launch(verl, "--formulas", "--force").done("Wrote train.sh")
+    assert (job / "train.sh").read_text() != "mine\n"
+
+
+def test_the_configuration_of_the_checkout_counts(job: Path, verl: Verl) -> None:
+    rest = ("--model", "model", "--train", "train.parquet", "--val", "val.parquet", "--force")
+    (job / "checkout/.verl-patch.toml").write_text('gpu = "t4"\nattn = "sdpa"\n')
+    data = verl("launch", "checkout", *rest, "--format", "json").done().data
+    assert data["gpu"] == {"name": "t4", "compute_capability": "7.5", "gib": 16.0}
+    assert "16bas^2" not in data["script"]
+    data = verl("launch", "checkout", *rest, "--format", "json", "--gpu", "P40", "--attn", "EAGER").done().data
+    assert data["gpu"]["compute_capability"] == "6.1" and "16bas^2" in data["script"]
+
+
+def test_words_of_the_options_in_any_case(job: Path, verl: Verl) -> None:
+    more = ("--algorithm", "GRPO", "--rollout", "vLLM", "--dtype", "Float32", "--attn", "SDPA", "--lang", "EN")
+    launch(verl, *more, "--format", "JSON", gpu="P40").done()
+    assert keys_of("train.sh")["algorithm.adv_estimator"] == "grpo"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from launch_minis import OLD, launch, tree
+from launch_minis import NEW, OLD, launch, tree
 from minis import Verl
 
 
@@ -64,3 +64,52 @@ def test_nothing_of_the_checkout_is_run(job: Path, verl: Verl) -> None:
     tree(job / "checkout", more={"__init__.py": trap, "workers/config/__init__.py": trap, "codemods.py": trap})
     launch(verl).done()
     assert not list(job.rglob("ran"))
+
+
+def given(*names: str) -> list[str]:
+    values = {"model": "model", "train": "train.parquet", "val": "val.parquet", "gpu": "p40"}
+    return [word for name in names for word in (f"--{name}", values[name])]
+
+
+@pytest.mark.parametrize("checkout", ["checkout", "model", "nowhere"])
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        ([], "missing: --gpu, --model, --train, --val "),
+        (["gpu"], "missing: --model, --train, --val "),
+        (["gpu", "train"], "missing: --model, --val "),
+    ],
+)
+def test_all_that_is_missing_is_named_at_once(
+    names: list[str], missing: str, checkout: str, job: Path, verl: Verl
+) -> None:
+    verl("launch", checkout, *given(*names)).refused(2, missing)
+
+
+def test_only_the_card_is_missing(job: Path, verl: Verl) -> None:
+    rest = given("model", "train", "val")
+    verl("launch", "checkout", *rest).refused(2, "missing: --gpu ")
+    verl("launch", "nowhere", *rest).refused(3, "nowhere does not exist")
+    (job / "checkout/.verl-patch.toml").write_text('gpu = "p41"\n')
+    verl("launch", "checkout", *rest).refused(2, "did you mean p40?")
+
+
+@pytest.mark.parametrize(
+    "options", [["--gpu", "p41"], ["--model", "nowhere"], ["--train", "gone"], ["--prompt-length", "40000"]]
+)
+def test_what_is_there_already_is_said_after_wrong_options(options: list[str], job: Path, verl: Verl) -> None:
+    (job / "train.sh").write_text("mine\n")
+    assert "exists" not in (ran := launch(verl, *options)).err.replace("does not exist", "") and ran.code == 2
+    launch(verl).refused(2, "train.sh exists: --force")
+    assert (job / "train.sh").read_text() == "mine\n"
+
+
+def test_cards_below_those_that_are_covered(job: Path, verl: Verl) -> None:
+    for algorithm in ("sft", "ppo"):
+        launch(verl, "--memory", "12", "--algorithm", algorithm, gpu="k80").refused(3, "start at 5.0")
+        ran = launch(verl, "--memory", "24", "--algorithm", algorithm, "--force", gpu="m40").done()
+        assert "5.2 is below the cards that are covered here" in ran.err
+    launch(verl, "--memory", "24", "--rollout", "vllm", gpu="m40").refused(3, "no vLLM has kernels below 6.0")
+    tree(job / "checkout", NEW)
+    (job / "checkout/verl/workers/rollout/hf_rollout.py").unlink()
+    launch(verl, "--memory", "24", "--force", "--algorithm", "sft", gpu="5.2").done()

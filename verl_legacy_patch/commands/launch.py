@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.completing import gpu_names
-from verl_legacy_patch.commands.options import read_run
+from verl_legacy_patch.commands.options import read_config, read_run
 
 if TYPE_CHECKING:
     from verl_legacy_patch.branch.former import Former
@@ -28,14 +28,18 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--gpu",
     metavar="NAME|X.Y|auto",
-    required=True,
     shell_complete=gpu_names,
-    help="The card: p40, v100, '2080 Ti', ..., or auto.",
+    help="The card: p40, v100, '2080 Ti', ..., or auto. [default: that of the checkout's configuration]",
 )
-@click.option("--model", metavar="FOLDER", type=_PATH, required=True, help="Folder of the model, with its config.json.")
-@click.option("--train", metavar="FILE", type=_PATH, required=True, help="Training data (parquet).")
-@click.option("--val", metavar="FILE", type=_PATH, required=True, help="Validation data (parquet).")
-@click.option("--algorithm", type=click.Choice(["ppo", "grpo", "sft"]), default="grpo", help="[default: grpo]")
+@click.option("--model", metavar="FOLDER", type=_PATH, help="Folder of the model, with its config.json.")
+@click.option("--train", metavar="FILE", type=_PATH, help="Training data (parquet).")
+@click.option("--val", metavar="FILE", type=_PATH, help="Validation data (parquet).")
+@click.option(
+    "--algorithm",
+    type=click.Choice(["ppo", "grpo", "sft"], case_sensitive=False),
+    default="grpo",
+    help="[default: grpo]",
+)
 @click.option("--gpus", metavar="N", type=click.IntRange(1, 1024), default=1, help="How many of them. [default: 1]")
 @click.option(
     "--memory", metavar="GB", type=click.FloatRange(1, 1024), help="Of one card, where there are several sizes."
@@ -45,16 +49,28 @@ _PATH = click.Path(path_type=Path)
 @click.option("--batch-size", metavar="N", type=click.IntRange(1), help="Prompts in a batch. [default: 32 or so]")
 @click.option("--samples", metavar="N", type=click.IntRange(1), help="Answers to a prompt. [default: 4 for grpo]")
 @click.option("--epochs", metavar="N", type=click.IntRange(1), default=1, help="[default: 1]")
-@click.option("--rollout", type=click.Choice(["hf", "vllm"]), help="Engine. [default: what the card can run]")
-@click.option("--dtype", type=click.Choice(["float32", "float16"]), help="As for apply. [default: float32]")
-@click.option("--attn", type=click.Choice(["eager", "sdpa"]), help="As for apply. [default: eager]")
+@click.option(
+    "--rollout",
+    type=click.Choice(["hf", "vllm"], case_sensitive=False),
+    help="Engine. [default: what the card can run]",
+)
+@click.option(
+    "--dtype", type=click.Choice(["float32", "float16"], case_sensitive=False), help="As for apply. [default: float32]"
+)
+@click.option(
+    "--attn", type=click.Choice(["eager", "sdpa"], case_sensitive=False), help="As for apply. [default: eager]"
+)
 @click.option("-o", "--output", metavar="FILE", type=_PATH, default="train.sh", help="[default: train.sh; - is stdout]")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), help="Language. [default: by LANG]")
+@click.option("--lang", type=click.Choice(["en", "zh"], case_sensitive=False), help="Language. [default: by LANG]")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the estimate."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"], case_sensitive=False),
+    default="text",
+    help="How to print the estimate.",
 )
-@click.option("--formulas", is_flag=True, help="Show the formulas of the estimate; the script has them anyway.")
+@click.option("--formulas", is_flag=True, help="Show the formulas of the estimate, also where the script exists.")
 def command(
     checkout: Path,
     output: Path,
@@ -73,33 +89,64 @@ def command(
     the script when it is run.
     """
     from verl_legacy_patch.branch.former import former
-    from verl_legacy_patch.checkout import CheckoutError, open_checkout
+    from verl_legacy_patch.checkout import CheckoutError
     from verl_legacy_patch.doctor.catalogue import language
     from verl_legacy_patch.launch import LaunchError
-    from verl_legacy_patch.launch.files import refuse_existing, write
+    from verl_legacy_patch.launch.files import kept, refuse_existing, write
     from verl_legacy_patch.launch.plan import Asked, plan
     from verl_legacy_patch.launch.words import Words
 
     words = Words(language(lang, os.environ))
     aside = str(output) == "-"
     try:
-        if not aside:
-            refuse_existing(output, force)
-        opened = open_checkout(checkout)
+        opened, said["gpu"] = _complete(checkout, said)
         asked = Asked(output=str(output), **said)
         settings = {"gpu": asked.card().capability, "dtype": dtype, "attn": attn}
         configured = read_run(opened.root, {key: str(value) for key, value in settings.items() if value})
         found = former(opened, configured.target)
         planned = plan(opened, configured.target, asked, words, found.patched if found else None, str(checkout))
+        shown_only = formulas and not aside and not force and kept(output)
+        if not aside and not shown_only:
+            refuse_existing(output, force)
         notes = [*_advice(opened, configured, found, checkout, planned, words), *planned.notes]
         text = planned.script(notes)
-        if not aside:
+        if not aside and not shown_only:
             write(output, text, force)
     except LaunchError as error:
         raise Refused(str(error), error.code) from None
     except CheckoutError as error:
         raise Refused(str(error), 3) from None
-    _show(planned, notes, text, None if aside else str(output), form, formulas, words)
+    if form == "json":
+        from verl_legacy_patch.commands.output import emit_json
+
+        path = None if aside or shown_only else str(output)
+        emit_json({**planned.data(), "notes": list(notes), "path": path, "script": text})
+        return
+    _show(planned, notes, text if aside else None, formulas)
+    if not aside:
+        from verl_legacy_patch.commands.output import say
+
+        say([words("exists-shown" if shown_only else "wrote", path=shlex.quote(str(output)))])
+
+
+def _complete(path: Path, said: Mapping[str, Any]) -> tuple[Checkout, str]:
+    """Return the checkout and the card: as given, else as configured there. All that is missing is named at once."""
+    from verl_legacy_patch.checkout import CheckoutError, open_checkout
+
+    missing = [f"--{name}" for name in ("model", "train", "val") if said[name] is None]
+    opened, gpu, trouble = None, said["gpu"], None
+    try:
+        opened = open_checkout(path)
+        gpu = gpu or read_config(opened.root)[0].gpu
+    except CheckoutError as error:
+        trouble = error
+    if gpu is None and (missing or trouble is None):
+        missing.insert(0, "--gpu")
+    if missing:
+        raise click.UsageError(f"missing: {', '.join(missing)}")
+    if opened is None or gpu is None:
+        raise Refused(str(trouble), 3)
+    return opened, gpu
 
 
 def _advice(
@@ -129,24 +176,18 @@ def _advice(
     return notes
 
 
-def _show(
-    planned: Planned, notes: Sequence[str], text: str, path: str | None, form: str, formulas: bool, words: Any
-) -> None:
+def _show(planned: Planned, notes: Sequence[str], text: str | None, formulas: bool) -> None:
     """Print whether it fits, then the notes, then the estimate; the script itself where no file was named."""
-    from verl_legacy_patch.commands.output import emit, emit_json, say
+    from verl_legacy_patch.commands.output import emit, say
 
-    if form == "json":
-        emit_json({**planned.data(), "notes": list(notes), "path": path, "script": text})
-        return
     result, table = planned.result(), ["", *planned.table(formulas), ""]
-    if path is None:
+    if text is not None:
         emit([text.encode("utf-8", "surrogateescape")])
         say([result])
     else:
         emit([f"{result}\n".encode()])
     say(f"* {note}" for note in notes)
-    if path is None:
+    if text is not None:
         say(table)
     else:
         emit(f"{line}\n".encode("utf-8", "surrogateescape") for line in table)
-        say([words("wrote", path=shlex.quote(path))])

@@ -28,6 +28,11 @@ def refuse_existing(path: Path, force: bool) -> None:
             raise LaunchError(f"{show(str(path))} exists: --force writes over it, -o names another file")
 
 
+def kept(path: Path) -> bool:
+    """Return whether a file is there that is not written over unasked."""
+    return path.exists() and path.is_file()
+
+
 def write(path: Path, text: str, force: bool) -> None:
     """Write a script with mode 0755; it appears with its whole content.
 

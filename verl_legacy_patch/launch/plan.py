@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from verl_legacy_patch.capability import MAXWELL, PASCAL
 from verl_legacy_patch.checkout import verl_version
 from verl_legacy_patch.checkout.base import Checkout
 from verl_legacy_patch.checkout.gitio import show
@@ -104,6 +105,8 @@ def plan(
         LaunchError: what was asked for cannot work; the reason, and what can.
     """
     card = asked.card()
+    if target.capability < MAXWELL:
+        raise LaunchError(words("no-torch", capability=target.capability), 3)
     train, val = (_file(path, option) for path, option in ((asked.train, "--train"), (asked.val, "--val")))
     model = read_model(asked.model)
     samples = asked.samples or (4 if asked.algorithm == "grpo" else 1)
@@ -138,6 +141,7 @@ def plan(
     name = _name(model, asked)
     run = Run(shape, taken, trainer, target, model, found, rollout, train, val, name, asked.epochs, precision)
     notes = _assumptions(card, words)
+    notes += [words("older-card", capability=target.capability)] if target.capability < PASCAL else []
     notes += [words(key) for key in model.notes]
     notes += _tight(found, run, card, words)
     if rollout is not None:

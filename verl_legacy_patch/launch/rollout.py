@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from verl_legacy_patch.capability import AMPERE, TURING, VOLTA, Capability
+from verl_legacy_patch.capability import AMPERE, PASCAL, TURING, VOLTA, Capability
 from verl_legacy_patch.launch import LaunchError
 from verl_legacy_patch.launch.shape import Shape
 from verl_legacy_patch.launch.words import Words
@@ -42,12 +42,15 @@ def choose_rollout(
     Raises:
         LaunchError: nothing that this checkout can start runs on the card, or not what was asked for.
     """
-    facts = {"version": version, "capability": str(capability), "samples": samples}
+    facts = {"version": version, "capability": str(capability), "samples": samples, "what": "--rollout hf"}
     if asked == "hf" or (asked is None and capability < VOLTA and shape.has_hf):
         if shape.has_hf and (samples == 1 or shape.hf_samples):
             return Rollout("hf", notes=("hf-slow", *(("hf-timing",) if shape.hf_lacks_timing else ())))
         if asked == "hf":
-            raise LaunchError(words("no-hf-samples" if shape.has_hf else "no-hf", **facts), 3)
+            why = words("no-hf-samples", **facts) + words("no-hf-instead") if shape.has_hf else words("no-hf", **facts)
+            raise LaunchError(why, 3)
+    if capability < PASCAL:
+        raise LaunchError(words("refuse-maxwell", **facts), 3)
     if shape.vllm_files:
         if capability < VOLTA:
             more = ("hf-samples",) if shape.has_hf and asked is None else ()

@@ -31,7 +31,7 @@ def table(model: Model, fit: Fit, card: Card, w: Words, formulas: bool = True) -
         name = w(f"row-{row.key}")
         if names[row.key] > 1:  # the same part is computed in another way in another phase
             name += f" ({w(f'phase-{next(iter(row.bytes))}')})"
-        rows.append([name, row.formula, *cells])
+        rows.append([name, row.formula.replace("2 layers", w("formula-layers")), *cells])
     rows.append([w("row-total"), "", *(f"{fit.estimate.total(phase) / GIB:.2f}" for phase in phases)])
     rows.append([w("row-card"), "", *(f"{card.usable / GIB:.2f}" for _ in phases)])
     if not formulas:
