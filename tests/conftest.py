@@ -4,6 +4,7 @@ import signal
 
 from forks import done
 from launch_minis import job
+from machines import doctor, machine
 from minis import config, mini, patched, plan, verl
 from repos import repo
 from yaml_settings import loader
@@ -14,4 +15,4 @@ for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
 
-__all__ = ["config", "done", "job", "loader", "mini", "patched", "plan", "repo", "verl"]
+__all__ = ["config", "doctor", "done", "job", "loader", "machine", "mini", "patched", "plan", "repo", "verl"]

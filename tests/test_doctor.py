@@ -3,88 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
-import time
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from minis import Verl, everything, make_mini, new_process
+from machines import P40, Doctor, Machine, said
+from minis import Verl, make_mini
 
 from verl_legacy_patch.doctor import environment
-from verl_legacy_patch.doctor.environment import Environment, look, usual_python
+from verl_legacy_patch.doctor.environment import Environment
 from verl_legacy_patch.doctor.show import FORMAT, WORDS
-
-P40 = "Tesla P40, 6.1, 24576 MiB, 535.161.07"
-HEALTHY = {
-    "python": "3.10.14",
-    "versions": {"torch": "2.7.1+cu118", "transformers": "4.53.1", "ray": "2.44.0"},
-    "pins": {},
-    "cuda": "11.8",
-    "arch": ["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"],
-    "available": True,
-}
-
-
-class Machine:
-    """A folder of programs that is all that can be run, beside git; and a Python that answers as it is told."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.python = str(folder / "envs" / "python")
-
-    def program(self, name: str, script: str) -> None:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-
-    def smi(self, *lines: str, script: str = "") -> None:
-        self.program("nvidia-smi", script or "\n".join(f"echo '{line}'" for line in lines))
-
-    def answers(self, **changes: Any) -> None:
-        data = {**HEALTHY, **changes}
-        self.program("envs/python", f"/bin/cat <<'END'\nsome package prints this\n{json.dumps(data)}\nEND")
-
-
-@pytest.fixture
-def machine(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Return a machine with a P40 and a Python where nothing is wrong."""
-    made = Machine(tmp_path / "machine")
-    made.smi(P40)
-    made.answers()
-    (made.folder / "git").symlink_to(shutil.which("git") or "git")
-    monkeypatch.setenv("PATH", str(made.folder))
-    named = ("LANG", "LC_ALL", "LC_MESSAGES", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH")
-    prefixes = ("VLLM_", "CUDA_", "TRITON_")
-    for name in [name for name in os.environ if name in named or name.startswith(prefixes)]:
-        monkeypatch.delenv(name)
-    return made
-
-
-Doctor = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def doctor(machine: Machine, verl: Verl) -> Doctor:
-    """Run doctor with the faked Python and return its JSON, with the exit code."""
-
-    def call(*arguments: str | Path) -> dict[str, Any]:
-        ran = verl("doctor", "--python", machine.python, "--format", "json", *arguments)
-        assert ran.code in (0, 1) and ran.err == "", ran
-        return {**ran.data, "code": ran.code}
-
-    return call
-
-
-def said(data: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(row["level"], row["id"]) for row in data["findings"]]
-
 
 # machines
 
@@ -158,97 +88,6 @@ def test_no_card(
     assert says in data["gpu_error"] and "\n" not in data["gpu_error"]
     assert said(data) == [(level, "no-visible-gpu")] and data["compute_capability"] == "6.1"
     assert doctor("--gpu", "p40")["findings"] == []  # planned for another machine
-
-
-# Pythons
-
-
-@pytest.mark.parametrize(
-    ("script", "entry", "says"),
-    [
-        ("exit 3", "python-broken", "it says nothing"),
-        ("echo 'bad interpreter' >&2; exit 1", "python-broken", "bad interpreter"),
-        ("echo '{\"python\"'; echo '[1]'; echo '{'", "python-broken", "it says nothing"),
-        ("/bin/sleep 60 & wait", "python-broken", "no answer in time"),
-        ("echo '%s'; /bin/sleep 60", "torch-broken", "import torch gave no answer within 0.5 seconds"),
-        ("echo '%s'; echo '{\"arch\": []}'; /bin/sleep 60", "torch-broken", "torch.cuda.is_available() gave no answer"),
-        ("echo '%s'; echo Fatal >&2; kill -SEGV $$", "torch-broken", "import torch ended with code -11: Fatal"),
-        ("echo '%s'; echo '{\"error\": \"ImportError: a\\\\n b\"}'", "torch-broken", "ImportError: a b"),
-        ("printf '\\377\\n' >&2; echo '%s' | /bin/tr -d x", None, ""),
-    ],
-)
-def test_a_python_that_does_not_answer_well(
-    script: str, entry: str | None, says: str, doctor: Doctor, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(environment, "SECONDS", 0.5 if "sleep" in script else 20)
-    first = json.dumps({"python": "3.10.1", "versions": {"torch": "2.7.1"}, "cuda": None if entry else "11.8"})
-    machine.program("envs/python", script.replace("'%s'", f"'{first}'"))
-    started = time.monotonic()
-    data = doctor()
-    assert time.monotonic() - started < 10
-    assert said(data) == ([("fails", entry)] if entry else [])
-    assert not entry or (says in data["findings"][0]["detail"] and "\n" not in data["findings"][0]["detail"])
-
-
-@pytest.mark.parametrize("path", ["/nowhere/python", "nothing-of-this-name", "."])
-def test_no_such_python(path: str, verl: Verl, machine: Machine) -> None:
-    ran = verl("doctor", "--python", path, "--lang", "en")
-    assert (
-        ran.code == 1
-        and f"{path}: " in ran.out.decode()
-        and "Python that was asked does not answer" in ran.out.decode()
-    )
-
-
-def test_a_path_to_python_is_meant_from_here(machine: Machine, verl: Verl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(machine.folder)
-    assert verl("doctor", "--python", "envs/python").code == 0
-
-
-def test_the_python_of_the_active_environment_counts(tmp_path: Path) -> None:
-    (tmp_path / "env/bin").mkdir(parents=True)
-    (tmp_path / "env/bin/python").touch()
-    assert usual_python({"VIRTUAL_ENV": str(tmp_path / "gone"), "CONDA_PREFIX": str(tmp_path / "env")}) == str(
-        tmp_path / "env/bin/python"
-    )
-    assert usual_python({"VIRTUAL_ENV": ""}) == sys.executable
-
-
-def test_this_python_is_asked_without_running_code_of_the_checkout(
-    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trap = "raise SystemExit('code of the checkout was run')\n"
-    names = ("torch", "json", "sys", "site", "sitecustomize", "usercustomize", "importlib/__init__", "yaml", "click")
-    root = make_mini(tmp_path / "trap", {**{f"{name}.py": trap for name in names}, "verl/__init__.py": trap})
-    monkeypatch.chdir(root)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), "", "."]))
-    found = look(sys.executable)
-    assert found.python == sys.version.split()[0] and found.python_error == ""
-    shutil.rmtree(root / "importlib")  # Python itself starts with that one
-    before = everything(root)
-    done = new_process("doctor", "--python", sys.executable, "--gpu", "p40", "--lang", "en", str(root), cwd=root)
-    assert (done.returncode, done.stderr) == (1, b""), done
-    assert b"The checkout still chooses" in done.stdout and b"was run" not in done.stdout
-    assert everything(root) == before
-
-
-def test_a_real_torch_is_read(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that looks like PyTorch: architectures are known without a GPU."""
-    site = tmp_path / "modules"
-    for name, text in {
-        "torch/__init__.py": "from types import SimpleNamespace as S\nversion = S(cuda='12.6')\n"
-        "_C = S(_cuda_getArchFlags=lambda: 'sm_50 sm_60')\n"
-        "cuda = S(is_available=lambda: False, get_arch_list=lambda: [])\nprint('{noise')\n",
-        "torch-2.6.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0+cu126\n",
-        "xformers-0.0.29.dist-info/METADATA": "Metadata-Version: 2.1\nName: xformers\nVersion: 0.0.29\n"
-        "Requires-Dist: numpy\nRequires-Dist: torch ==2.5.1 ; python_version > '3'\n",
-    }.items():
-        (site / name).parent.mkdir(parents=True, exist_ok=True)
-        (site / name).write_text(text)
-    monkeypatch.setenv("PYTHONPATH", str(site))
-    found = look(sys.executable)
-    assert (found.cuda, found.arch, found.available) == ("12.6", ("sm_50", "sm_60"), False)
-    assert found.versions["torch"] == "2.6.0+cu126" and found.torch_pins == {"xformers": "2.5.1"}
 
 
 # what is printed

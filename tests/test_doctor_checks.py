@@ -11,9 +11,9 @@ import pytest
 
 from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.cards import Card
-from verl_legacy_patch.doctor import checks, facts, install, show
+from verl_legacy_patch.doctor import checks, facts, show
 from verl_legacy_patch.doctor.catalogue import entries
-from verl_legacy_patch.doctor.environment import Environment, visible
+from verl_legacy_patch.doctor.environment import Environment
 from verl_legacy_patch.doctor.findings import LEVELS, NOT_KNOWN, Case, Code, Finding, Settled, sentences
 
 PASCAL, VOLTA, TURING, AMPERE = (facts.as_capability(text) for text in ("6.1", "7.0", "7.5", "8.6"))
@@ -105,6 +105,10 @@ MACHINES: list[tuple[str, dict[str, Any], Capability, list[str]]] = [
     ("newer on Turing", {"packages": {"vllm": "0.13.0"}}, TURING, []),
     ("much newer on Turing", {"packages": {"vllm": "0.18.1"}}, TURING, ["warns vllm-newer newer-than-known"]),
     ("SGLang on Volta", {"packages": {"sglang": "0.4.6"}}, VOLTA, ["warns sglang-capability sglang"]),
+    ("Maxwell", {}, Capability(5, 2), ["warns older-card older-card"]),
+    ("Kepler", {"arch": ("sm_35",)}, Capability(3, 5), ["fails older-card no-torch-for-card"]),
+    ("an environment of its own", {"own": True, "packages": {"torch": ""}, "cuda": None, "arch": None}, PASCAL,
+     ["fails own-environment own-environment"]),
     ("SGLang on Turing", {"packages": {"sglang": "0.4.6"}}, TURING, []),
 ]  # fmt: skip
 
@@ -169,6 +173,8 @@ CODES: list[tuple[Code, dict[str, str], Capability, list[str]]] = [
     (Code("0.9.0"), {}, VOLTA, ["fails rollout-impossible starts-at-turing"]),
     (Code("0.9.0"), {}, TURING, []),
     (Code(None), {"vllm": "0.10.2"}, VOLTA, []),
+    (Code("0.5.0", patched="float32 sdpa 7.5", asked="float32 eager 7.5"), {}, TURING,
+     ["fails patched-other patched-other"]),
     (Code("0.8.0", reported={"vllm-server-flags": 1}), {}, TURING, ["warns server-flags server-flags"]),
 ]  # fmt: skip
 
@@ -246,6 +252,9 @@ def test_every_sentence_is_used_in_both_languages_and_filled_by_some_check() -> 
     ]
     rows += [row for code, packages, gpu, _ in CODES for row in found({"packages": packages}, gpu, code=code)]
     assert {row.id for row in rows} <= entries().keys()
+    for what in ({"torch": ""}, {"torch": "2.7.1+cpu"}):  # vLLM brings one
+        rows += found({"packages": {**what, "ray": ""}, "cuda": None, "arch": None}, code=Code("0.6.1"))
+    rows += found({"packages": {"ray": ""}, "driver": "470.1", "cuda": "12.6"}, code=Code("0.6.1"))
     names = show.Names("~/my verl", "/opt/env/bin/python")
     for row in rows:
         for language in ("en", "zh"):
@@ -255,131 +264,8 @@ def test_every_sentence_is_used_in_both_languages_and_filled_by_some_check() -> 
     scripts = {
         name
         for name in sentences()
-        if re.match("script|unknown-key|key-|nothing-|add-|close-|set-|drop-|rollout-vllm|install-", name)
+        if re.match("script|unknown-key|key-|nothing-|add-|close-|set-|drop-|rollout-vllm|install-|no-hf|one-", name)
     }
     assert {row.said for row in rows} | {row.cure for row in rows if row.cure} | scripts == sentences().keys()
     for name, texts in sentences().items():
         assert set(re.findall(r"\{\w+\}", texts["en"])) == set(re.findall(r"\{\w+\}", texts["zh"])), name
-
-
-# what to install
-
-RAY = {"transformers": "<4.48", "ray": ">=2.38"}
-SFT = Settled(generates=False, serves=False)
-#: Release, GPU, script -> what is said of vLLM, and of torch.
-INSTALL: list[tuple[str, Capability, Settled | None, str, str]] = [
-    ("0.2", PASCAL, None, "--target vllm-pascal --target-version 0.6.3", "comes with vLLM"),
-    ("0.4.1", PASCAL, None, "vllm-pascal --target-version 0.8.5   (or none, with", "comes with vLLM"),
-    ("0.6.1", PASCAL, None, "--target vllm-pascal --target-version 0.8.5", "comes with vLLM"),
-    ("0.6.1", VOLTA, None, "pip install vllm==0.8.5", "comes with vLLM"),
-    ("0.7.1", PASCAL, None, "none: no vLLM that verl 0.7.1 takes runs on 6.1", "torch==2.7.1 --index-url"),
-    ("0.8.0", TURING, None, "pip install vllm==0.10.2", "comes with vLLM"),
-    ("0.9.0", VOLTA, None, "none: no vLLM", "whl/cu126"),
-    ("0.10.0.dev", PASCAL, None, "none: no vLLM", "whl/cu126"),
-    ("0.9.0", TURING, None, "vllm==0.18.0   (verl 0.9.0 takes no older one; 0.13 is", "comes with vLLM"),
-    ("0.6.1", PASCAL, SFT, "none: the script runs SFT", "torch==2.7.1 --index-url"),
-    ("0.1", VOLTA, None, "not known here", "torch==2.7.1 --index-url"),
-]
-
-
-@pytest.mark.parametrize(("release", "gpu", "script", "vllm", "torch"), INSTALL)
-def test_what_to_install(release: str, gpu: Capability, script: Settled | None, vllm: str, torch: str) -> None:
-    case = Case(GOOD, gpu, Code(release, pins=RAY), script=script)
-    for language in ("en", "zh"):
-        data = show.diagnosis(GOOD, case, show.Names("~/my verl", "/env/python"), [], language)["install"]
-        rows = {row["name"]: row["how"] for row in data}
-        assert rows.keys() == {"vLLM", "torch", "verl", "flash-attn"}
-        assert not re.search(r"\{\w+\}", "".join(rows.values())) and all(row["source"] for row in data)
-        if language == "en":
-            assert vllm in rows["vLLM"] and torch in rows["torch"]
-        assert "'transformers<4.48' 'ray[default]>=2.38' tensordict" in rows["verl"]
-        assert "install --no-deps -e ~/'my verl'" in rows["verl"]
-
-
-def test_transformers_5_is_only_for_releases_that_run_with_it() -> None:
-    for release, wanted in (("0.5.0", "'transformers<5' "), ("0.9.0", "install transformers ")):
-        [verl] = [step for step in install.steps(Case(GOOD, TURING, Code(release))) if step.name == "verl"]
-        assert wanted in verl.text("en")
-
-
-def test_the_block_is_shown_where_something_is_missing() -> None:
-    full = {**GOOD.versions, "ray": "2.44"}
-    assert not install.wanted(Case(replace(GOOD, versions=full), PASCAL, Code("0.6.1")))
-    assert install.wanted(Case(GOOD, PASCAL, Code("0.6.1")))
-    assert install.steps(Case(GOOD, PASCAL)) == []
-
-
-# what the facts mean
-
-
-@pytest.mark.parametrize(
-    ("gpu", "driver", "torch", "command"),
-    [
-        (PASCAL, "535.1", "2.8.0+cu128", "torch==2.8.0 --index-url https://download.pytorch.org/whl/cu126"),
-        (PASCAL, "470.1", "2.8.0+cu128", "torch==2.7.1 --index-url https://download.pytorch.org/whl/cu118"),
-        (PASCAL, "470.1", "2.4.0+cu121", "torch==2.4.0 --index-url https://download.pytorch.org/whl/cu118"),
-        (PASCAL, "535.1", "2.5.1+cu121", "torch==2.5.1 --index-url https://download.pytorch.org/whl/cu124"),
-        (VOLTA, "580.1", "2.11.0+cu130", "torch==2.11.0 --index-url https://download.pytorch.org/whl/cu126"),
-        (PASCAL, None, None, "torch==2.7.1 --index-url https://download.pytorch.org/whl/cu126"),
-        (PASCAL, "535.1", "9.9", "torch==2.7.1 --index-url https://download.pytorch.org/whl/cu126"),
-        (Capability(3, 5), "390.1", None, "torch==2.7.1 --index-url https://download.pytorch.org/whl/cu118"),
-    ],
-)
-def test_the_torch_that_a_cure_names(gpu: Capability, driver: str | None, torch: str | None, command: str) -> None:
-    assert facts.install_torch(gpu, driver, torch) == f"{{python}} -m pip install {command}"
-
-
-@pytest.mark.parametrize(
-    ("arch", "gpu", "runs"),
-    [
-        (OLD_ARCH, PASCAL, True),
-        (("sm_60",), Capability(6, 0), True),
-        (("sm_61",), Capability(6, 0), False),
-        (("sm_75", "sm_80"), PASCAL, False),
-        (("compute_50",), VOLTA, True),
-        (("compute_80",), VOLTA, False),
-        (("sm_70",), TURING, True),
-        (("sm_90a", "sm_100f"), Capability(9, 0), True),
-        (("sm_90a", "sm_100f"), Capability(10, 3), False),
-        (("gfx90a", "sm_", "sm_x", ""), PASCAL, False),
-        (("sm_120",), Capability(12, 0), True),
-    ],
-)
-def test_what_a_build_runs_on(arch: tuple[str, ...], gpu: Capability, runs: bool) -> None:
-    assert facts.runs_on(arch, gpu) is runs
-
-
-@pytest.mark.parametrize(
-    ("specifier", "installed", "met"),
-    [
-        (">=0.8.0,<=0.10.0,!=0.9.0", "0.9.1", True),
-        (">=0.8.0,<=0.10.0,!=0.9.0", "0.9.0", False),
-        (">=0.8.0,<=0.10.0,!=0.9.0", "0.10.1", False),
-        ("<2.0.0", "2.0", False),
-        ("<4.48", "4.47.1", True),
-        ("==2.6.*", "2.6.1+cu118", True),
-        (">=2.41", "2.41.0.dev1", True),
-        ("~=1.0", "9", True),
-        ("", "1", True),
-    ],
-)
-def test_requirements(specifier: str, installed: str, met: bool) -> None:
-    assert facts.allows(specifier, installed) is met
-
-
-@pytest.mark.parametrize(
-    ("cards", "variables", "left", "hidden"),
-    [
-        ([P40, A40], {}, [P40, A40], False),
-        ([P40, P40], {"CUDA_VISIBLE_DEVICES": "1"}, [P40], False),
-        ([P40, A40], {"CUDA_VISIBLE_DEVICES": "1"}, [P40, A40], False),
-        ([P40, A40], {"CUDA_VISIBLE_DEVICES": " 1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, [A40], False),
-        ([P40, A40], {"CUDA_VISIBLE_DEVICES": "GPU-1f2e"}, [P40, A40], False),
-        ([P40], {"CUDA_VISIBLE_DEVICES": ""}, [P40], True),
-        ([P40], {"CUDA_VISIBLE_DEVICES": "-1"}, [P40], True),
-        ([P40], {"CUDA_VISIBLE_DEVICES": "3"}, [P40], True),
-        ([T4, V100], {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, [T4, V100], False),
-    ],
-)
-def test_hidden_cards(cards: list[Card], variables: dict[str, str], left: list[Card], hidden: bool) -> None:
-    assert visible(cards, variables) == (left, hidden)

@@ -6,6 +6,8 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +15,19 @@ import click
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.completing import gpu_names
-from verl_legacy_patch.commands.options import read_run
+from verl_legacy_patch.commands.options import read_config, read_run
 
 if TYPE_CHECKING:
     from verl_legacy_patch.capability import Capability
+    from verl_legacy_patch.checkout import Checkout
+    from verl_legacy_patch.commands.options import Run
     from verl_legacy_patch.doctor.environment import Environment
     from verl_legacy_patch.doctor.findings import Case, Finding
     from verl_legacy_patch.doctor.show import Line, Names
     from verl_legacy_patch.target import Target
+
+#: Stands for the Python of the environment that trains, where that is not known.
+ELSEWHERE = "/path/to/venv/bin/python"
 
 
 @click.command("doctor")
@@ -29,13 +36,23 @@ if TYPE_CHECKING:
     "--gpu",
     metavar="NAME|X.Y|auto",
     shell_complete=gpu_names,
-    help="The GPU that counts. [default: the weakest of this machine]",
+    help="The GPU that counts. [default: the checkout's configuration, else the weakest of this machine]",
 )
-@click.option("--python", metavar="PATH", help="Python whose packages count. [default: that of the active environment]")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Python of the environment that trains, or its folder. [default: the active environment, else verl-patch's]",
+)
 @click.option("--script", type=click.Path(path_type=Path), help="A launch script that is checked, too.")
 @click.option("--message", metavar="TEXT", help="Explain an error message; - reads it from standard input.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), help="Language. [default: by LANG]")
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("--lang", type=click.Choice(["en", "zh"], case_sensitive=False), help="Language. [default: by LANG]")
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json"], case_sensitive=False),
+    default="text",
+    help="How to print it.",
+)
 def command(
     checkout: Path | None,
     gpu: str | None,
@@ -47,39 +64,63 @@ def command(
 ) -> int:
     """Say what will fail for the verl CHECKOUT on this machine, with the message that would be seen, why, and a cure.
 
-    GPUs, driver, the installed packages, environment variables, the checkout and a launch script are looked at; nothing
-    of the checkout is imported. Exits with 1 when something will fail, and when no entry explains a --message.
+    The current folder is the default for CHECKOUT when it is a verl tree. GPUs, driver, the installed packages,
+    environment variables, the checkout and a launch script are looked at; nothing of the checkout is imported. Exits
+    with 1 when something will fail, and when no entry explains a --message.
     """
     from verl_legacy_patch.doctor import show
     from verl_legacy_patch.doctor.catalogue import language
 
     spoken = language(lang, os.environ)
+    named = _named(gpu)
+    checkout = checkout or _here()
+    program = _program(python)
     if message is not None:
-        named = _named(gpu)
-        card = f" --gpu {shlex.quote(gpu.strip())}" if gpu and named else ""
-        names = show.Names(str(checkout or "~/verl"), python or "python", card, card)
+        names = show.Names(str(checkout or "~/verl"), program or "python")
+        names = _for_message(names, checkout, gpu, named)
         return _explain(_read() if message == "-" else message, names, spoken, output)
     if script is not None and checkout is None:
         raise click.UsageError("--script needs the CHECKOUT that the script runs with")
-    named = _named(gpu)
     from verl_legacy_patch.commands.output import drop_output
     from verl_legacy_patch.doctor.environment import look, usual_python
     from verl_legacy_patch.doctor.install import steps, wanted
 
-    names = show.Names(str(checkout or "~/verl"), python or usual_python(os.environ))
-    environment = look(names.python)
-    case, target, findings = _examine(environment, checkout, named, script)
+    looked = program or usual_python(os.environ)
+    environment = look(looked)
+    environment.own = environment.own and program is None  # who names it means it
+    names = show.Names(str(checkout or "~/verl"), ELSEWHERE if environment.own else looked, looked=looked)
+    case, target, findings = _examine(environment, checkout, gpu, named, script)
     names = _for_target(names, case, target, gpu)
     try:
         if output == "json":
             _emit(show.diagnosis(environment, case, names, findings, spoken))
         else:
+            _print(show.ahead(findings, names, spoken))
             _print(show.environment(environment, case, names, spoken))
             _print(show.install(steps(case) if wanted(case) else (), names, spoken))
             _print(show.findings(findings, names, spoken))
     except BrokenPipeError:  # head has seen enough: the exit code stays the same
         drop_output()
     return 1 if any(finding.level == "fails" for finding in findings) else 0
+
+
+def _here() -> Path | None:
+    """Return the current folder when it is a verl tree."""
+    from verl_legacy_patch.checkout import CheckoutError, open_checkout
+
+    with suppress(CheckoutError):
+        return Path() if open_checkout(Path()).packages() else None
+    return None
+
+
+def _program(python: str | None) -> str | None:
+    """Return the Python that was named, if one was."""
+    from verl_legacy_patch.doctor.environment import NoPython, find_python
+
+    try:
+        return None if python is None else find_python(python)
+    except NoPython as error:
+        raise click.UsageError(f"--python: {error}") from None
 
 
 def _named(gpu: str | None) -> Capability | None:
@@ -95,7 +136,7 @@ def _named(gpu: str | None) -> Capability | None:
 
 
 def _examine(
-    environment: Environment, path: Path | None, named: Capability | None, script: Path | None
+    environment: Environment, path: Path | None, gpu: str | None, named: Capability | None, script: Path | None
 ) -> tuple[Case, Target, list[Finding]]:
     from verl_legacy_patch.capability import DEFAULT_CAPABILITY
     from verl_legacy_patch.checkout import CheckoutError, open_checkout
@@ -104,9 +145,10 @@ def _examine(
     from verl_legacy_patch.target import Target
 
     capability = named or environment.weakest() or DEFAULT_CAPABILITY
-    case = Case(environment, capability, planned=named is not None)
     if path is None:
+        case = Case(environment, capability, planned=named is not None)
         return case, Target(capability=capability), examine(case)
+    from verl_legacy_patch.branch.former import short
     from verl_legacy_patch.doctor.code import read_code
     from verl_legacy_patch.doctor.script import ScriptError, check_script
     from verl_legacy_patch.doctor.settled import settled
@@ -115,11 +157,15 @@ def _examine(
 
     try:
         opened = open_checkout(path)
-        run = read_run(opened.root, {"gpu": str(capability)})
+        run, configured, patched = _run(opened, capability, given=gpu is not None)
+        capability = run.target.capability
         plan = make_plan(opened, run.codemods, run.target, within=run.scope)
         source = script.read_bytes() if script is not None else None
         decided = settled(source, opened) if source is not None else None
-        case = Case(environment, capability, read_code(opened, plan), named is not None, decided)
+        code = read_code(opened, plan)
+        if patched is not None:
+            code = replace(code, patched=short(patched), asked=short(run.target))
+        case = Case(environment, capability, code, named is not None, decided, configured)
         findings = examine(case)
         if source is not None:
             findings += check_script(source, str(script), opened, case, plan.codemods, run.target)
@@ -134,19 +180,64 @@ def _examine(
     return case, run.target, in_order(findings)
 
 
+def _run(checkout: Checkout, capability: Capability, given: bool) -> tuple[Run, dict[str, str], Target | None]:
+    """Return what ``verl-patch apply`` would run with, the GPU that the configuration names where that counts, and
+    what the checkout is patched for where apply would not go on with it.
+
+    Args:
+        checkout: its configuration counts, and what it is patched for where that does not say.
+        capability: the GPU that was named, else that of this machine.
+        given: whether --gpu was given, ``auto`` included: it wins over the configuration.
+    """
+    from verl_legacy_patch.branch.former import former
+
+    config, source = read_config(checkout.root)
+    by_file = source is not None and not given and (config.gpu or "auto").strip().lower() != "auto"
+    configured = {"gpu": str(config.gpu), "file": source.path.name} if by_file and source is not None else {}
+    said = {"gpu": config.gpu if by_file else str(capability)}
+    run = read_run(checkout.root, said)
+    found = former(checkout, run.target)
+    if found is not None and not found.fits and (source is None or source.keys.isdisjoint(("dtype", "attn"))):
+        run = read_run(checkout.root, {**said, "dtype": found.patched.dtype, "attn": found.patched.attn})
+        found = former(checkout, run.target)
+    return run, configured, None if found is None or found.fits else found.patched
+
+
 def _for_target(names: Names, case: Case, target: Target, gpu: str | None) -> Names:
     """Return the names with the options that ``verl-patch apply`` needs for what was looked at."""
+    named = gpu if case.planned else case.configured.get("gpu")
+    undo = f"verl-patch revert {names.values()['checkout']} && " if case.code and case.code.patched else ""
+    return _with_options(names, target, named)._replace(undo=undo)
+
+
+def _with_options(names: Names, target: Target, gpu: str | None) -> Names:
     from verl_legacy_patch.capability import DEFAULT_CAPABILITY
 
     card = ""
-    if case.planned and gpu:
+    if gpu:
         card = f" --gpu {shlex.quote(gpu.strip())}"
-    elif case.gpu != DEFAULT_CAPABILITY:
-        card = f" --gpu {case.gpu}"
+    elif target.capability != DEFAULT_CAPABILITY:
+        card = f" --gpu {target.capability}"
     usual = type(target)()
     chosen = [(name, getattr(target, name)) for name in ("dtype", "attn")]
     more = "".join(f" --{name} {value}" for name, value in chosen if value != getattr(usual, name))
     return names._replace(card=card, target=card + more)
+
+
+def _for_message(names: Names, path: Path | None, gpu: str | None, named: Capability | None) -> Names:
+    """Return the names with the options of ``verl-patch apply``: as given, else as the checkout is configured."""
+    from verl_legacy_patch.capability import DEFAULT_CAPABILITY
+    from verl_legacy_patch.checkout import CheckoutError, open_checkout
+    from verl_legacy_patch.target import Target
+
+    capability = named or DEFAULT_CAPABILITY
+    asked = gpu if named else None
+    if path is not None:
+        with suppress(CheckoutError):  # a message is explained wherever the checkout is
+            run, configured, patched = _run(open_checkout(path), capability, given=gpu is not None)
+            undo = f"verl-patch revert {names.values()['checkout']} && " if patched is not None else ""
+            return _with_options(names, run.target, asked or configured.get("gpu"))._replace(undo=undo)
+    return _with_options(names, Target(capability=capability), asked)
 
 
 def _explain(message: str, names: Names, language: str, output: str) -> int:

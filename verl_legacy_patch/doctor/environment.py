@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,13 @@ for name in %r:
         pins[name] = [text[7:] for text in wanted if text.startswith("torch==")]
     except PackageNotFoundError:
         pass
-print(json.dumps({"python": sys.version.split()[0], "versions": found, "pins": pins}), flush=True)
+def has(name):
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
+own = has("verl-legacy-patch") and not any(map(has, ("torch", "vllm", "vllm-pascal", "verl")))
+print(json.dumps({"python": sys.version.split()[0], "versions": found, "pins": pins, "own": own}), flush=True)
 if "torch" in found:
     try:
         import torch
@@ -63,6 +70,7 @@ class Environment:
         no_smi: whether there is no nvidia-smi at all.
         python: version of the Python whose packages count.
         python_error: why that Python said nothing.
+        own: whether it has verl-patch, and nothing of what trains: it was made for verl-patch alone.
         torch_pins: package -> the one torch that it is built for.
         torch_error: what went wrong with ``import torch``.
         available: whether PyTorch can use a GPU.
@@ -75,6 +83,7 @@ class Environment:
     no_smi: bool = False
     python: str = ""
     python_error: str = ""
+    own: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     torch_pins: Mapping[str, str] = field(default_factory=dict)
     cuda: str | None = None
@@ -86,6 +95,29 @@ class Environment:
     def weakest(self) -> Capability | None:
         """Return the lowest compute capability; None when no card is known."""
         return min((card.capability for card in self.cards if card.capability is not None), default=None)
+
+
+class NoPython(ValueError):
+    """A Python that was named and is not there; one phrase that says so."""
+
+
+def find_python(text: str) -> str:
+    """Return the program that is meant: a file, a name on the PATH, or the folder of a virtual environment.
+
+    Raises:
+        NoPython: there is none.
+    """
+    path = Path(text).expanduser()
+    if path.is_dir():
+        program = path / "bin" / "python"
+        if not program.is_file():
+            raise NoPython(f"{text} is a folder without bin/python: give a Python or the folder of its environment")
+        return str(program)
+    if path.exists() and os.sep in text:
+        return str(path)
+    if os.sep in text or shutil.which(text) is None:
+        raise NoPython(f"there is no {text}: give a Python or the folder of its environment")
+    return text
 
 
 def look(python: str) -> Environment:
@@ -150,6 +182,7 @@ def _look_at_packages(found: Environment, python: str) -> None:
         answers.update(_read(line))
     found.python = str(answers.get("python") or "")
     found.versions = answers.get("versions") or {}
+    found.own = answers.get("own") is True
     found.torch_pins = {name: pins[0] for name, pins in (answers.get("pins") or {}).items() if pins}
     found.cuda = answers.get("cuda")
     found.arch = tuple(answers["arch"]) if answers.get("arch") else None

@@ -93,6 +93,18 @@ def install_torch(gpu: Capability, driver: str | None, installed: str | None) ->
     return _pip(wanted, known[0] if known else builds()[-1])
 
 
+def last_vllm(gpu: Capability) -> str:
+    """Return the last vLLM that is known to run on such cards; empty for none."""
+    rows = facts()["vllm-last-known"].value
+    return next((last for least, last in reversed(rows.items()) if as_capability(least) <= gpu), "")
+
+
+def own_file(release: str | None, path: str) -> str:
+    """Return the address of a file of verl in a release; of its main branch where that is none that was published."""
+    tag = f"v{release}" if release and re.fullmatch(r"\d+(?:\.\d+)*(?:\.?(?:post|rc)\d+)?", release) else "main"
+    return f"https://github.com/verl-project/verl/blob/{tag}/{path}"
+
+
 def _pip(torch: str, build: Build) -> str:
     return f"{{python}} -m pip install torch=={torch} --index-url https://download.pytorch.org/whl/{build.channel}"
 

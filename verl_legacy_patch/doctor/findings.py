@@ -39,7 +39,10 @@ class Finding:
 
     def detail(self, language: str) -> str:
         """Return what was found, in words."""
-        return filled(sentences()[self.said][language], self.values)
+        from verl_legacy_patch.doctor.told import told
+
+        values = {name: told(value, language) for name, value in self.values.items() if name in ("why", "reason")}
+        return filled(sentences()[self.said][language], {**self.values, **values})
 
     def message(self, usual: str) -> str:
         """Return what is printed when it happens: in this case, where the sentence knows, else as usual."""
@@ -58,6 +61,8 @@ class Code:
         pins: requirements by package: ``>=0.8.0,<=0.10.0``.
         python: its requirement for Python.
         plain_trl: whether the value head is imported from trl's top level, and from nowhere else.
+        patched: for what it is patched, where that is not what is asked for; else empty.
+        asked: what is asked for then.
     """
 
     release: str | None = None
@@ -66,6 +71,8 @@ class Code:
     pins: Mapping[str, str] = field(default_factory=dict)
     python: str = ""
     plain_trl: bool = False
+    patched: str = ""
+    asked: str = ""
 
 
 class Settled(NamedTuple):
@@ -90,6 +97,7 @@ class Case:
         code: the checkout.
         planned: whether the GPU was named.
         script: what a launch script decides.
+        configured: the GPU that the configuration of the checkout names, and its file, where that counts.
     """
 
     environment: Environment
@@ -97,6 +105,7 @@ class Case:
     code: Code | None = None
     planned: bool = False
     script: Settled | None = None
+    configured: Mapping[str, str] = field(default_factory=dict)
 
     def installed(self, package: str) -> str:
         """Return the version of an installed package; empty when it is not installed."""
@@ -115,6 +124,9 @@ class Case:
 #: Stands for the message of a case whose literal message is not known. It is not printed.
 NOT_KNOWN = "(not known for this case)"
 
+#: Sentences that are those of ``launch``, which refuses what doctor finds in a script.
+SHARED = ("no-hf", "no-hf-samples")
+
 Check = Callable[[Case], Iterator[Finding]]
 
 
@@ -124,7 +136,11 @@ def sentences() -> Mapping[str, Mapping[str, str]]:
     import yaml
 
     text = (files("verl_legacy_patch.doctor") / "sentences.yaml").read_text("utf-8")
-    loaded: Mapping[str, Mapping[str, str]] = yaml.safe_load(text)
+    loaded: dict[str, Mapping[str, str]] = yaml.safe_load(text)
+    from verl_legacy_patch.launch.words import texts
+
+    for name in SHARED:  # with the line of the script, and what is printed there
+        loaded[name] = {**texts()[name], "message": "{seen}"}
     return loaded
 
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from verl_legacy_patch.capability import AMPERE, TURING
+from verl_legacy_patch.capability import AMPERE, PASCAL, TURING
 from verl_legacy_patch.doctor import facts
-from verl_legacy_patch.doctor.checks.engine import last_known
 from verl_legacy_patch.doctor.findings import Case, Code, filled, sentences
 
 #: Without these nothing starts: where one is missing, the block is shown.
@@ -49,6 +48,11 @@ def wanted(case: Case) -> bool:
     return any(not case.installed(name) for name in NEEDED)
 
 
+def brings_torch(case: Case) -> bool:
+    """Return whether the block is shown and has a vLLM, which brings its torch: no cure may name another then."""
+    return case.code is not None and wanted(case) and not _vllm(case, case.code).said.startswith("install-none")
+
+
 def _steps(case: Case, code: Code) -> Iterator[Step]:
     vllm = _vllm(case, code)
     if vllm.said.startswith("install-none"):
@@ -59,7 +63,7 @@ def _steps(case: Case, code: Code) -> Iterator[Step]:
     else:
         yield vllm
         yield Step("torch", "install-with-vllm", {}, facts.facts()["vllm-pins-torch"].source)
-    yield Step("verl", "install-verl", {"packages": " ".join(_others(code))}, facts.facts()["verl-needs"].source)
+    yield Step("verl", "install-verl", {"packages": " ".join(_others(code))}, _setup(code))
     if case.gpu < AMPERE:
         yield Step("flash-attn", "install-no-flash", {}, facts.facts()["flash-attn-capability"].source)
 
@@ -70,19 +74,26 @@ def _vllm(case: Case, code: Code) -> Step:
     fact = facts.facts()["verl-vllm-to-install"]
     version = next((value for first, value in fact.value.items() if release >= facts.numbers(first)), "")
     values = {"release": code.release or "?", "gpu": str(case.gpu), "version": version}
+    values["install"] = facts.install_torch(case.gpu, case.environment.driver, None)
     sft = case.script is not None and not case.script.generates
     pascal = case.gpu < facts.capability("vllm-capability")
     impossible = release >= facts.version("verl-v1-only") if pascal else release >= facts.version("verl-turing-only")
+    impossible = impossible or case.gpu < PASCAL
     if sft or (case.gpu < TURING and impossible) or not version:
         said = "install-none-sft" if sft else "install-none-card" if version else "install-none-known"
-        return Step("vLLM", said, values, fact.source)
+        return Step("vLLM", said, values, _setup(code) if version else fact.source)
     if pascal:
         said = "install-pascal-or-hf" if release < facts.version("verl-hf-gone") else "install-pascal"
         return Step("vLLM", said, values, facts.facts()["vllm-pascal-last"].source)
-    last = last_known(case) if case.gpu < AMPERE else ""
+    last = facts.last_vllm(case.gpu) if case.gpu < AMPERE else ""
     if last and facts.numbers(version)[:2] > facts.numbers(last):
         return Step("vLLM", "install-vllm-newer", {**values, "last": last}, facts.facts()["vllm-last-known"].source)
-    return Step("vLLM", "install-vllm", values, fact.source)
+    return Step("vLLM", "install-vllm", values, _setup(code))
+
+
+def _setup(code: Code) -> str:
+    """Return where it can be read what a release asks for: its own file, not another's."""
+    return facts.own_file(code.release, "setup.py")
 
 
 def _others(code: Code) -> Iterator[str]:

@@ -13,6 +13,7 @@ from verl_legacy_patch.doctor.checks.variables import variables
 from verl_legacy_patch.doctor.facts import facts
 from verl_legacy_patch.doctor.findings import Case, Finding, Level
 from verl_legacy_patch.doctor.keys import unknown_keys
+from verl_legacy_patch.doctor.rollout import hf_rollout
 from verl_legacy_patch.languages import SourceError
 from verl_legacy_patch.rewrite import rewrite
 from verl_legacy_patch.setting import Site
@@ -64,7 +65,7 @@ def check_script(
     """
     try:
         sites = rewrite("script.sh", source, codemods, target).sites
-        keys = list(unknown_keys(source, checkout))
+        keys = [*unknown_keys(source, checkout), *hf_rollout(source, name, checkout)]
     except SourceError as error:
         raise ScriptError(f"{name}:{error.line}: {error}") from None
     yield from keys

@@ -7,14 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from verl_legacy_patch import __version__
+from verl_legacy_patch.capability import DEFAULT_CAPABILITY
 from verl_legacy_patch.doctor.catalogue import Entry, entries
 from verl_legacy_patch.doctor.checks.machine import describe
 from verl_legacy_patch.doctor.environment import Environment
+from verl_legacy_patch.doctor.facts import install_torch
 from verl_legacy_patch.doctor.findings import Case, Finding, Level, filled, sentences
 from verl_legacy_patch.doctor.install import Step, steps
+from verl_legacy_patch.doctor.told import told
 
 #: Version of the JSON, which ``schema/doctor-1.json`` describes.
 FORMAT = 1
+#: The finding that is shown before anything else.
+AHEAD = "own-environment"
 
 WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -27,6 +32,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "nothing": "No entry of the catalogue explains this message. Give more of the log: "
         "verl-patch doctor --message - < LOG. Or look at the machine: verl-patch doctor {checkout}",
         "empty": "There is no message to explain.",
+        "nowhere": "none here; verl-patch doctor ~/verl looks at one",
+        "configured": " (gpu = {gpu} in {file}; --gpu auto: for this machine)",
         "install": "install for this card and this release",
     },
     "zh": {
@@ -39,6 +46,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "nothing": "目录里没有能解释这条信息的条目。可以给出更多日志：verl-patch doctor --message - < 日志文件；"
         "或者检查这台机器：verl-patch doctor {checkout}",
         "empty": "没有要解释的信息。",
+        "nowhere": "这里没有；用 verl-patch doctor ~/verl 查看一份",
+        "configured": "（{file} 里的 gpu = {gpu}；--gpu auto 则按这台机器检查）",
         "install": "为这块显卡和这个版本安装",
     },
 }  # fmt: skip
@@ -51,17 +60,26 @@ class Names(NamedTuple):
     Attributes:
         card: the option of ``verl-patch apply`` that names the GPU, behind a space; empty for its default.
         target: the same with dtype and attention.
+        undo: what has to go before ``verl-patch apply``, where that would refuse.
+        looked: the Python that was looked at, where commands should name another.
     """
 
     checkout: str
     python: str
     card: str = ""
     target: str = ""
+    undo: str = ""
+    looked: str = ""
 
     def values(self) -> dict[str, str]:
         """Return them ready for a command line."""
-        paths = {"checkout": _quoted(self.checkout), "python": _quoted(self.python)}
-        return {**paths, "card": self.card, "target": self.target}
+        paths = {"checkout": self.checkout, "python": self.python, "looked": self.looked or self.python}
+        quoted = {name: _quoted(path) for name, path in paths.items()}
+        return {**quoted, "card": self.card, "target": self.target, "undo": self.undo}
+
+
+#: Columns of the words that rows begin with, in findings and in what was looked at.
+_WIDTHS = {"en": 10, "zh": 7}
 
 
 def _quoted(path: str) -> str:
@@ -86,13 +104,13 @@ def environment(found: Environment, case: Case, names: Names, language: str) -> 
         torch += f" (CUDA {found.cuda}; {', '.join(found.arch or ())})"
     others = [f"{name} {version}" for name, version in found.versions.items() if name != "torch"]
     rows = {
-        "gpus": describe(found.cards) if found.cards else f"{words['none']} ({found.gpu_error})",
+        "gpus": describe(found.cards) if found.cards else f"{words['none']} ({told(found.gpu_error, language)})",
         "driver": found.driver or "",
-        "python": f"{python} ({names.python})",
+        "python": f"{python} ({names.looked or names.python})",
         "torch": torch,
         "packages": ", ".join(others) or words["none"],
-        "checkout": f"verl {case.code.release or '?'} ({names.checkout})" if case.code else "",
-        "checked": str(case.gpu),
+        "checkout": f"verl {case.code.release or '?'} ({names.checkout})" if case.code else words["nowhere"],
+        "checked": str(case.gpu) + (filled(words["configured"], case.configured) if case.configured else ""),
     }
     yield from (_row(words[name], text, language, "") for name, text in rows.items() if text)
     yield Line("")
@@ -103,20 +121,34 @@ def install(found: Sequence[Step], names: Names, language: str) -> Iterator[Line
     if not found:
         return
     yield Line(WORDS[language]["install"] + WORDS[language]["colon"].rstrip())
+    width = max(_WIDTHS[language], *(len(step.name) for step in found))
     for step in found:
-        yield _row(step.name, filled(step.text(language), names.values()), language)
-        yield _row("", step.source, language)
+        yield _row(step.name, filled(step.text(language), names.values()), language, width=width)
+        yield _row("", step.source, language, width=width)
     yield Line("")
 
 
-def _row(word: str, text: str, language: str, indent: str = "  ") -> Line:
-    width = 10 if language == "en" else 6
+def _row(word: str, text: str, language: str, indent: str = "  ", width: int = 0) -> Line:
+    width = width or _WIDTHS[language]
     size = sum(2 if ord(character) > 0x2E80 else 1 for character in word)
     colon = WORDS[language]["colon"].strip() if word else " " * (1 if language == "en" else 2)
     return Line(f"{indent}{word}{colon}{' ' * max(1, width + 2 - size)}{text}")
 
 
 def findings(found: Sequence[Finding], names: Names, language: str) -> Iterator[Line]:
+    """Yield a block for each finding but those that stand ahead of all, and how many there are."""
+    words = WORDS[language]
+    yield from blocks([one for one in found if one.id != AHEAD], names, language)
+    counts = {level: str(sum(one.level == level for one in found)) for level in ("fails", "warns")}
+    yield Line(words["fine"] if counts == {"fails": "0", "warns": "0"} else filled(words["count"], counts))
+
+
+def ahead(found: Sequence[Finding], names: Names, language: str) -> Iterator[Line]:
+    """Yield what has to be known before all else: that another environment should be looked at."""
+    yield from blocks([one for one in found if one.id == AHEAD], names, language)
+
+
+def blocks(found: Sequence[Finding], names: Names, language: str) -> Iterator[Line]:
     """Yield a block for each finding; entries that several share are explained once."""
     words = WORDS[language]
     said: set[tuple[str, str]] = set()
@@ -131,8 +163,6 @@ def findings(found: Sequence[Finding], names: Names, language: str) -> Iterator[
                 yield _row(words[name], row[name], language)
             said.add((entry.id, row[name]))
         yield Line("")
-    counts = {level: str(sum(one.level == level for one in found)) for level in ("fails", "warns")}
-    yield Line(words["fine"] if counts == {"fails": "0", "warns": "0"} else filled(words["count"], counts))
 
 
 def explanation(found: Sequence[Entry], names: Names, language: str) -> Iterator[Line]:
@@ -162,7 +192,8 @@ def entry_row(entry: Entry, names: Names, language: str, values: Mapping[str, st
 
 def _general() -> dict[str, str]:
     """Return what stands for the values of a finding where there is none."""
-    return {"least": "0.7.0", "numbers": "0", "quoted": "-e .", "name": "NAME", "last": "0.12.0", "newest": "v0.6.1"}
+    usual = {"least": "0.7.0", "numbers": "0", "quoted": "-e .", "name": "NAME", "last": "0.12.0", "newest": "v0.6.1"}
+    return {**usual, "install": install_torch(DEFAULT_CAPABILITY, None, None)}  # the same for all that are covered
 
 
 def as_row(finding: Finding, names: Names, language: str) -> dict[str, str]:
@@ -193,7 +224,7 @@ def diagnosis(found: Environment, case: Case, names: Names, rows: Sequence[Findi
         "gpu_error": found.gpu_error,
         "driver": found.driver,
         "python": found.python,
-        "executable": names.python,
+        "executable": names.looked or names.python,
         "versions": dict(found.versions),
         "cuda": found.cuda,
         "arch": list(found.arch or ()),

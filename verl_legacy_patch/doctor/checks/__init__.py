@@ -8,6 +8,8 @@ from verl_legacy_patch.doctor.findings import LEVELS, Case, Check, Finding
 #: In the order of the work: machine, PyTorch, packages, engine, variables, checkout.
 CHECKS: tuple[Check, ...] = (
     machine.gpus,
+    machine.older_than_covered,
+    machine.own,
     machine.python,
     machine.torch,
     machine.arch,
@@ -24,6 +26,7 @@ CHECKS: tuple[Check, ...] = (
     engine.sglang,
     engine.rollout,
     variables.variables,
+    code.another_target,
     code.sites,
     code.server_flags,
 )

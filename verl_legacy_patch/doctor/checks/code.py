@@ -15,6 +15,13 @@ _SHARED = (
 )
 
 
+def another_target(case: Case) -> Iterator[Finding]:
+    """A patch for another dtype or attention than is asked for: apply does not go on with it."""
+    if case.code and case.code.patched:
+        values = {"patched": case.code.patched, "asked": case.code.asked}
+        yield Finding("patched-other", "fails", "patched-other", values)
+
+
 def sites(case: Case) -> Iterator[Finding]:
     """Places that choose what the GPU cannot do."""
     left = case.code.left if case.code else {}

@@ -23,18 +23,12 @@ def vllm(case: Case) -> Iterator[Finding]:
         elif "vllm-pascal" not in case.environment.versions:
             yield Finding("vllm-capability", "warns", "needs-pascal-build", values)
     elif version >= facts.version("vllm-v1-below-ampere"):
-        last = last_known(case)
+        last = facts.last_vllm(case.gpu)
         if last and version[:2] > facts.numbers(last):
             values["last"] = last
             yield Finding("vllm-newer", "warns", "newer-than-known", values)
     elif version >= facts.version("vllm-v1-default"):
         yield Finding("v1-engine", "note", "falls-back", values)
-
-
-def last_known(case: Case) -> str:
-    """Return the last vLLM that is known to run on cards such as this one."""
-    rows = facts.facts()["vllm-last-known"].value
-    return next((last for gpu, last in reversed(rows.items()) if facts.as_capability(gpu) <= case.gpu), "")
 
 
 def vllm_of_release(case: Case) -> Iterator[Finding]:
