@@ -135,17 +135,22 @@ class _Cutter:
         -1 for a decorator without a definition.
         """
         if decorator:
-            header = None if indent in self._undecorated else _header(indent).search(self._utf8, start)
+            header = None if indent in self._undecorated else self._search(_header(indent), start)
             if header is None:
                 self._undecorated.add(indent)
                 return -1
             start = header.end()
-        while (match := _dedent(indent).search(self._utf8, start)) is not None:
+        found = self._search(_dedent(indent), start)
+        return len(self._utf8) if found is None else found.start()
+
+    def _search(self, pattern: re.Pattern[bytes], start: int) -> re.Match[bytes] | None:
+        """Return the first match that does not begin inside of a string."""
+        while (match := pattern.search(self._utf8, start)) is not None:
             inside = _span_at(self._strings, match.start())
             if inside is None:
-                return match.start()
+                break
             start = inside.end
-        return len(self._utf8)
+        return match
 
 
 @lru_cache(maxsize=64)
@@ -158,4 +163,5 @@ def _dedent(indent: int) -> re.Pattern[bytes]:
 
 @lru_cache(maxsize=64)
 def _header(indent: int) -> re.Pattern[bytes]:
-    return re.compile(rb"\n {%d}(?:def |class |async def )" % indent)
+    """Match the line feed before a definition, however it is written: a later one would be taken for it."""
+    return re.compile(rb"\n {%d}(?:def|class|async(?: |\\\r?\n)+def)\b" % indent)
