@@ -100,7 +100,7 @@ def test_so_do_other_blocks_with_all_their_branches() -> None:
         "x = y[\n    1\n    if a else b:\n    2\n]\nKEEP\n",
         "x = (\n    1\n    if a else lambda:\n    2\n)\nKEEP\n",
         'x\n@first("""\ndef f():\n    return 1\n""")\ndef g(KEEP):\n    return 2\n',
-        "if a:\n    @first\n    def\\\n f():\n        return 1\nelse:\n    @first\n    def g():\n        return 2\n    KEEP\n",
+        "if a:\n    @b\n    def\\\n f():\n        c\nelse:\n    @b\n    class d:\n        e\n    KEEP\n",
         "if a:\n    @b\n    async  def f():\n        c\nelse:\n    @b\n    class d:\n        e\n    KEEP\n",
         "if a:\n    @b\n    async \\\n  def f():\n        c\nelse:\n    @b\n    class d:\n        e\n    KEEP\n",
         "if a:\n    def f():\n        return 1\n\n    @KEEP\n    def g():\n        return 2\n",
