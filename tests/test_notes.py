@@ -1,4 +1,4 @@
-"""What the summary says about a plan for this very checkout: packing that stays on, no package, float16."""
+"""What the summary says about a plan for this very checkout: generation, packing that stays on, no package, float16."""
 
 from __future__ import annotations
 
@@ -139,3 +139,33 @@ def test_float16_as_this_checkout_can(
         verl("apply", root, "-n", "--gpu", gpu).done(says)
     for options in ((), ("--gpu", "p40"), ("--gpu", "t4", "--dtype", "float32")):
         assert "scales" not in verl("apply", root, "-n", *options).done().err
+
+
+SERVER = {"verl/workers/rollout/vllm_rollout/vllm_async_server.py": "class Server: ...\n"}
+IN_PROCESS = {"verl/workers/rollout/vllm_rollout/rollout.py": "engine = LLM(model=path)\n"}
+HF = {"verl/workers/fsdp_workers.py": "rollout = HFRollout(module=module)\n"}
+FLOOR = {"verl/third_party/vllm/__init__.py": 'raise ValueError("vllm versions are 0.13 or newer")\n'}
+CANNOT = "PPO and GRPO cannot run on compute capability"
+
+
+@pytest.mark.parametrize(
+    ("files", "gpu", "older"),
+    [
+        (SERVER, "6.1", "v0.6.1"),
+        (SERVER, "6.0", "v0.6.1"),
+        (SERVER, "7.0", ""),
+        (SERVER, "7.5", ""),
+        (SERVER | FLOOR, "7.0", "v0.8.0"),
+        (SERVER | FLOOR, "7.5", ""),
+        (SERVER | IN_PROCESS, "6.1", ""),
+        (SERVER | HF, "6.1", ""),
+        ({}, "6.1", ""),
+    ],
+)
+def test_releases_that_cannot_generate_on_the_card(
+    files: Mapping[str, str], gpu: str, older: str, config: Path, tmp_path: Path, verl: Verl
+) -> None:
+    root = make_mini(tmp_path / "generates", dict(files))
+    said = verl("apply", root, "-n", "--summary", "--gpu", gpu).done().err
+    assert (f"Note: {CANNOT} {gpu} with this verl" in said) == bool(older)
+    assert f"(git switch --detach {older}); SFT works here" in said if older else CANNOT not in said

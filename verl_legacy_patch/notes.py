@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
+from verl_legacy_patch.capability import TURING
 from verl_legacy_patch.checkout import Checkout
 from verl_legacy_patch.config import Config, Source
 from verl_legacy_patch.plan import Plan, make_plan
@@ -11,6 +12,12 @@ from verl_legacy_patch.target import FLOAT16
 
 #: Either of them keeps packed samples apart: the first by not packing, the second by refusing to.
 _AGAINST_LEAKS = ("remove-padding", "packing-guard")
+
+#: What a verl generates through that is too new for a card (a key of launch's words), and which releases can.
+_ENGINES = {
+    "refuse-pascal": ("vLLM's V1 engine only, which needs 7.0", "v0.2 to v0.6.1"),
+    "refuse-volta": ("a vLLM that no longer runs on Volta", "v0.2 to v0.8.0"),
+}
 
 NO_PACKAGE = "no verl package here, only code that imports verl: give the folder of a verl clone, if that was meant"
 
@@ -26,12 +33,34 @@ def notes(checkout: Checkout, plan: Plan, config: Config, said: Container[str], 
         file: where the rest stands.
     """
     found = [_float16(checkout) or note if note == FLOAT16 else note for note in plan.target.notes]
-    return (*_no_package(checkout), *found, *_packing(checkout, plan, _cure(config, said, file)))
+    return (
+        *_no_package(checkout),
+        *_generation(checkout, plan),
+        *found,
+        *_packing(checkout, plan, _cure(config, said, file)),
+    )
 
 
 def _no_package(checkout: Checkout) -> Iterator[str]:
     if not checkout.packages():
         yield NO_PACKAGE
+
+
+def _generation(checkout: Checkout, plan: Plan) -> Iterator[str]:
+    """Say where rewriting is not enough: PPO and GRPO also have to generate, and the engine for it may need more."""
+    from verl_legacy_patch.launch.rollout import refusal
+    from verl_legacy_patch.launch.shape import Shape
+
+    capability = plan.target.capability
+    if capability >= TURING or not checkout.packages():
+        return
+    shape = Shape(checkout)
+    if (refused := refusal(shape, capability)) in _ENGINES and not shape.has_hf:
+        needs, older = _ENGINES[refused]
+        yield (
+            f"PPO and GRPO cannot run on compute capability {capability} with this verl, it generates through {needs}: "
+            f"{older} can (git switch --detach {older.split()[-1]}); SFT works here"
+        )
 
 
 def _packing(checkout: Checkout, plan: Plan, cure: str) -> Iterator[str]:

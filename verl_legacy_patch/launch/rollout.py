@@ -49,20 +49,27 @@ def choose_rollout(
         if asked == "hf":
             why = words("no-hf-samples", **facts) + words("no-hf-instead") if shape.has_hf else words("no-hf", **facts)
             raise LaunchError(why, 3)
-    if capability < PASCAL:
-        raise LaunchError(words("refuse-maxwell", **facts), 3)
+    if refused := refusal(shape, capability):
+        raise LaunchError(words(refused, floor=".".join(map(str, shape.vllm_floor)), **facts), 3)
     if shape.vllm_files:
         if capability < VOLTA:
             more = ("hf-samples",) if shape.has_hf and asked is None else ()
             return Rollout("vllm", v0=True, notes=(*more, "vllm-pascal"))
         return Rollout("vllm", v0=capability < AMPERE, notes=("vllm-v0",) if capability < AMPERE else ())
-    if not shape.server:
-        raise LaunchError(words("no-rollout", **facts), 3)
-    if capability < VOLTA:
-        raise LaunchError(words("refuse-pascal", **facts), 3)
-    if capability < TURING and shape.vllm_floor > _VOLTA_LAST:
-        raise LaunchError(words("refuse-volta", floor=".".join(map(str, shape.vllm_floor)), **facts), 3)
     if capability >= AMPERE:
         return Rollout("vllm", server=True)
     note = "vllm-v1-new" if shape.vllm_floor > _VOLTA_LAST else "vllm-v1"
     return Rollout("vllm", server=True, notes=(note,))
+
+
+def refusal(shape: Shape, capability: Capability) -> str:
+    """Return why no vLLM that the checkout can start runs on a card, as a key of ``words``; empty where one does."""
+    if capability < PASCAL:
+        return "refuse-maxwell"
+    if shape.vllm_files:
+        return ""
+    if not shape.server:
+        return "no-rollout"
+    if capability < VOLTA:
+        return "refuse-pascal"
+    return "refuse-volta" if capability < TURING and shape.vllm_floor > _VOLTA_LAST else ""
