@@ -79,19 +79,20 @@ def _places(text: bytes, word: bytes, parts: Sequence[Span]) -> list[Span]:
 
 def _lines(text: bytes, places: Iterable[Span], around: int) -> Iterator[Span]:
     """Yield the lines of places (in order) and as many before and behind as said; what overlaps is one span."""
-    first, last = 0, -1
+    first, last, line = 0, -1, 0
     for place in places:
-        if place.end <= last:
+        if place.end < line:  # on a line of the one before; on a later one, its own lines go further
             continue
         start, end = place
         for _ in range(around + 1):
             start = text.rfind(b"\n", 0, start)
             if start < 0:
                 break
-        for _ in range(around + 1):
-            end = text.find(b"\n", end) + 1
-            if not end:
-                end = len(text)
+        for count in range(around + 1):
+            end = text.find(b"\n", end) + 1 or len(text)
+            if not count:
+                line = end
+            if end == len(text):
                 break
         if start + 1 > last:
             if last >= 0:
