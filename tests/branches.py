@@ -9,7 +9,9 @@ import pytest
 from checkouts import opened
 from repos import git, leftovers, state
 
-from verl_legacy_patch.branch import Change, GitError, commit_tree
+from verl_legacy_patch.branch import GitError
+from verl_legacy_patch.branch.commit import commit_tree
+from verl_legacy_patch.branch.inplace import Change
 from verl_legacy_patch.branch.switching import publish
 from verl_legacy_patch.checkout import CheckoutError
 

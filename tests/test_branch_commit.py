@@ -9,7 +9,9 @@ from branches import CHANGES, MESSAGE, NAME, apply, refusal, untouched
 from checkouts import opened
 from repos import commit, git, make, state, write
 
-from verl_legacy_patch.branch import Change, commit_tree, find_patch_commits, preflight, trailers
+from verl_legacy_patch.branch import find_patch_commits, preflight, trailers
+from verl_legacy_patch.branch.commit import commit_tree
+from verl_legacy_patch.branch.inplace import Change
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]
 

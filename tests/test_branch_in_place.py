@@ -10,8 +10,8 @@ import pytest
 from branches import CHANGES, refusal
 from repos import FILES, HITS, as_nobody, python, write
 
-from verl_legacy_patch.branch import Change, inplace
-from verl_legacy_patch.branch.inplace import write_in_place
+from verl_legacy_patch.branch import inplace
+from verl_legacy_patch.branch.inplace import Change, write_in_place
 from verl_legacy_patch.checkout import CheckoutError
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]

@@ -13,7 +13,8 @@ from checkouts import opened
 from repos import commit, git, leftovers, python, state, which, write
 
 from verl_legacy_patch.branch import commit as commit_module
-from verl_legacy_patch.branch import commit_tree, switching
+from verl_legacy_patch.branch import switching
+from verl_legacy_patch.branch.commit import commit_tree
 from verl_legacy_patch.branch.switching import publish
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]
@@ -22,7 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]
 DRIVER = """
 import sys
 from pathlib import Path
-from verl_legacy_patch.branch import Change, commit_tree
+from verl_legacy_patch.branch.commit import commit_tree
+from verl_legacy_patch.branch.inplace import Change
 from verl_legacy_patch.checkout import open_checkout
 from verl_legacy_patch.branch.inplace import write_in_place
 from verl_legacy_patch.branch.switching import publish

@@ -10,7 +10,9 @@ from branches import CHANGES, MESSAGE, NAME, apply, refusal
 from checkouts import opened
 from repos import FILES, HITS, commit, git, make, state, write
 
-from verl_legacy_patch.branch import Change, commit_tree, current_branch, preflight
+from verl_legacy_patch.branch import current_branch, preflight
+from verl_legacy_patch.branch.commit import commit_tree
+from verl_legacy_patch.branch.inplace import Change
 from verl_legacy_patch.branch.switching import publish, switch
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]

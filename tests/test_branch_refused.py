@@ -10,7 +10,8 @@ from branches import CHANGES, MESSAGE, NAME, apply, refusal, untouched
 from checkouts import opened
 from repos import as_nobody, commit, git, state, write
 
-from verl_legacy_patch.branch import GitError, commit_tree, preflight
+from verl_legacy_patch.branch import GitError, preflight
+from verl_legacy_patch.branch.commit import commit_tree
 from verl_legacy_patch.branch.switching import publish, switch
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("config")]

@@ -9,7 +9,8 @@ from branches import CHANGES, MESSAGE, NAME, apply, refusal, untouched
 from checkouts import opened
 from repos import FILES, commit, git, leftovers, state, write
 
-from verl_legacy_patch.branch import commit_tree, create_branch, current_branch, preflight, remove_branch
+from verl_legacy_patch.branch import create_branch, current_branch, preflight, remove_branch
+from verl_legacy_patch.branch.commit import commit_tree
 from verl_legacy_patch.branch.switching import publish, switch
 from verl_legacy_patch.checkout import CheckoutError
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from verl_legacy_patch.branch.commit import NAMELESS, commit_tree, nameless
 from verl_legacy_patch.branch.history import PatchCommit, find_patch_commits, trailers
-from verl_legacy_patch.branch.inplace import Change
 from verl_legacy_patch.branch.repo import attempt, call, opened
 from verl_legacy_patch.checkout import gitio
 from verl_legacy_patch.checkout.gitio import GitError, one_line, show, to_bytes
 from verl_legacy_patch.checkout.revision import GitCheckout
 
+if TYPE_CHECKING:
+    from verl_legacy_patch.branch.inplace import Change
+
 __all__ = [
-    "Change",
     "GitError",
     "PatchCommit",
     "attempt",
     "call",
-    "commit_tree",
     "create_branch",
     "current_branch",
     "find_patch_commits",
@@ -56,6 +56,8 @@ def preflight(
 
 def refuse_nameless(checkout: GitCheckout) -> None:
     """Refuse to go on where git does not know whose commit it would be."""
+    from verl_legacy_patch.branch.commit import NAMELESS, nameless
+
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         code, _, err = gitio.run(["-c", "user.useConfigOnly=true", "var", who], checkout.root)
         if code:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, NamedTuple
 
 from verl_legacy_patch.commands.output import coloured, emit, emit_json, say, wants_colour
@@ -39,6 +38,8 @@ def show_plan(plan: Plan, about: About, view: View) -> None:
         return
     colour = view.color == "always" or (view.color == "auto" and bool(wants_colour(sys.stdout)))
     if view.part == "stat":
+        from shutil import get_terminal_size
+
         from verl_legacy_patch.view import stat
 
         columns = get_terminal_size().columns if sys.stdout.isatty() else None

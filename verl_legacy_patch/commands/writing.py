@@ -148,7 +148,7 @@ def changes_of(plan: Plan) -> list[Change]:
 
 def _commit(plan: Plan, about: About, checkout: GitCheckout, per_codemod: bool) -> str:
     """Build the commit, or one commit per codemod, and return the name of the last."""
-    from verl_legacy_patch.branch import commit_tree
+    from verl_legacy_patch.branch.commit import commit_tree
     from verl_legacy_patch.summary import commit_message
 
     if not per_codemod:

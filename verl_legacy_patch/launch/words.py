@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 
 class Words:
@@ -21,6 +20,8 @@ class Words:
 @cache
 def texts() -> Mapping[str, Mapping[str, str]]:
     """Return all texts: key -> language -> text."""
+    from importlib.resources import files
+
     import yaml
 
     source = (files("verl_legacy_patch.launch") / "words.yaml").read_text("utf-8")

@@ -41,8 +41,8 @@ def find(statement: Statement, kind: type[Node]) -> Iterator[tuple[Node, tuple[c
         hit = statement.is_hit(node)
         if hit and isinstance(node, kind):
             yield node, parents
-        if not hit and isinstance(node, (cst.BaseExpression, cst.BaseSmallStatement)):
-            continue  # all below is inside of it (not so with decorators)
+        if not hit and not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            continue  # all below is inside of it, but for decorators
         inside = (*parents, node)
         stack += [(child, inside) for child in reversed(list(children_of(node)))]
 
