@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -134,3 +136,43 @@ def test_a_git_that_is_killed_is_named_so(
         patch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
         message = refusal(lambda: publish(checkout, NAME, commit_tree(checkout, CHANGES, "x")))
     assert "killed by signal 9" in message and state(repo) == before and leftovers(repo / ".git") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_folder_for_temporary_files_is_made(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+
+    def interrupted(prefix: str) -> str:
+        made = make(prefix=prefix, dir=tmp_path)
+        os.kill(os.getpid(), number)
+        return made
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    former = signal.signal(number, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt), commit_module.scratch():
+            pytest.fail("the work has begun")
+    finally:
+        signal.signal(number, former)
+    assert list(tmp_path.glob("verl-patch-*")) == []
+
+
+def test_a_git_that_still_writes_does_not_keep_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove, calls = shutil.rmtree, []
+
+    def written_to(folder: Path, ignore_errors: bool) -> None:
+        calls.append(folder)
+        remove(folder, ignore_errors)
+        if len(calls) < 3:
+            folder.mkdir()
+            (folder / "index.lock").touch()
+
+    monkeypatch.setattr(shutil, "rmtree", written_to)
+    with commit_module.scratch() as folder:
+        assert folder.is_dir()
+    assert len(calls) == 3 and not folder.exists()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from verl_legacy_patch.branch.backup import held_signals
 from verl_legacy_patch.branch.inplace import Change
 from verl_legacy_patch.branch.repo import attempt, call, opened
 from verl_legacy_patch.checkout.gitio import GitError, one_line, show, to_bytes, why
@@ -25,6 +27,9 @@ PLAIN_INDEX = (
     "core.sparseCheckout=false",
     "index.sparse=false",
 )
+
+#: Seconds before each attempt to remove a folder.
+_PAUSES = (0, 0.02, 0.1, 0.5, 1)
 
 
 def commit_tree(checkout: GitCheckout, changes: Sequence[Change], message: str, *, parent: str | None = None) -> str:
@@ -60,23 +65,35 @@ def scratch() -> Iterator[Path]:
     """Give a folder for temporary files, which goes whatever happens."""
     import tempfile
 
+    folder: Path | None = None
     try:
-        folder = Path(tempfile.mkdtemp(prefix="verl-patch-"))
-    except OSError as error:
-        raise GitError(f"cannot make a temporary folder: {error.strerror or error}") from None
-    try:
-        yield folder
-    except OSError as error:
-        raise GitError(
-            f"cannot write temporary files in {show(str(folder.parent))}: {error.strerror or error}"
-        ) from None
-    finally:
-        # Errors: a git that is just dying may still write there.
         try:
-            shutil.rmtree(folder, ignore_errors=True)
-        except BaseException:  # a signal in the middle of it
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+            with held_signals() as interrupts:  # none comes between the folder and its name
+                folder = Path(tempfile.mkdtemp(prefix="verl-patch-"))
+        except OSError as error:
+            raise GitError(f"cannot make a temporary folder: {error.strerror or error}") from None
+        interrupts.check()
+        try:
+            yield folder
+        except OSError as error:
+            where = show(str(folder.parent))
+            raise GitError(f"cannot write temporary files in {where}: {error.strerror or error}") from None
+    finally:
+        if folder is not None:
+            try:
+                _remove(folder)
+            except BaseException:  # a signal in the middle of it
+                _remove(folder)
+                raise
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder into which a git that is just dying may still write."""
+    for pause in _PAUSES:
+        time.sleep(pause)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            return
 
 
 def _check(checkout: GitCheckout, changes: Sequence[Change]) -> None:
