@@ -123,12 +123,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         say([f"Error: {_one_line(error)}"])
         return error.exit_code
-    except Refused as error:
+    except (Refused, PluginError) as error:
         say([f"Error: {error}"])
         return error.code
-    except PluginError as error:
-        say([f"Error: {error}"])
-        return 3
     except BrokenPipeError:
         drop_output()  # the reader of our output (head, a pager) has gone: not our error
         return 0

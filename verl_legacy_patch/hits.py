@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
+from verl_legacy_patch.checkout.words import shortest
 from verl_legacy_patch.codemod import Codemod
 from verl_legacy_patch.setting import Span
 
@@ -55,14 +56,8 @@ def _vocabulary(
 ) -> tuple[dict[bytes, list[bytes]], list[tuple[Codemod, frozenset[bytes]]]]:
     """Return the words of some codemods, each with the longer ones that hold it, and each codemod with its own."""
     users = [(codemod, frozenset(word.encode() for word in codemod.words)) for codemod in codemods]
-    words: dict[bytes, list[bytes]] = {}
-    for word in sorted({word for _, own in users for word in own}, key=lambda word: (len(word), word)):
-        shorter = next((each for each in words if each in word), None)
-        if shorter is None:
-            words[word] = []
-        else:
-            words[shorter].append(word)
-    return words, users
+    every = {word for _, own in users for word in own}
+    return {short: [word for word in every - {short} if short in word] for short in shortest(every)}, users
 
 
 def _places(text: bytes, word: bytes, parts: Sequence[Span]) -> list[Span]:

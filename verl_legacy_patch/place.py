@@ -11,7 +11,7 @@ from verl_legacy_patch.languages import SourceError, language_of
 from verl_legacy_patch.plan import Plan
 from verl_legacy_patch.rewrite import WHOLE_FILE, adapter
 from verl_legacy_patch.scope import setting_reason
-from verl_legacy_patch.setting import Setting, Site, Span
+from verl_legacy_patch.setting import Lines, Places, Setting, Site, Span
 
 _LONGEST = 100
 #: Where a value of a call stands that nobody would call a setting.
@@ -73,7 +73,7 @@ def _nothing(
     settings: Sequence[Setting], source: bytes, span: Span, codemods: Sequence[Codemod], text: str
 ) -> Iterator[str]:
     """Yield why nothing happens on a line that no codemod said anything about."""
-    hits = {mod.name: [hit for hit in found if _meet(hit, span)] for mod, found in find_hits(source, codemods).items()}
+    hits = {mod.name: Places(found).overlapping(span) for mod, found in find_hits(source, codemods).items()}
     words = sorted(name for name, found in hits.items() if found)
     if text.startswith("#"):
         yield "  Nothing to do: the line is a comment."
@@ -82,8 +82,8 @@ def _nothing(
     else:
         yield f"  Nothing to do, although {', '.join(words)} looked: what stands here is no setting of theirs."
         yield "  (Text in docstrings, messages and names is not a setting; a value counts by its key.)"
-    looked = [hit for found in hits.values() for hit in found]
-    shown = (one for one in settings if _is_setting(one) or any(_meet(hit, one.span) for hit in looked))
+    looked = Places(hit for found in hits.values() for hit in found)
+    shown = (one for one in settings if _is_setting(one) or looked.overlapping(one.span))
     yield from dict.fromkeys(f"    What stands here: {_described(setting)}{_because(setting)}." for setting in shown)
 
 
@@ -95,10 +95,6 @@ def _is_setting(setting: Setting) -> bool:
 def _because(setting: Setting) -> str:
     reason = setting_reason(setting) or setting.names
     return f"; {reason}" if reason else ""
-
-
-def _meet(one: Span, other: Span) -> bool:
-    return one.start < other.end and one.end > other.start
 
 
 def _described(setting: Setting) -> str:
@@ -119,14 +115,12 @@ def _settings(path: str, source: bytes, span: Span) -> Iterator[Setting]:
         found = list(adapter(language)(source, [span])) if language and language != "requirements" else []
     except SourceError:
         return
-    yield from (one for one in found if _meet(one.span, span))
+    line = Places([span])
+    yield from (one for one in found if line.overlapping(one.span))
 
 
 def _covers(site: Site, setting: Setting, source: bytes) -> bool:
-    start = source.count(b"\n", 0, setting.span.start) + 1
-    at = setting.span.start - (source.rfind(b"\n", 0, setting.span.start) + 1)
-    column = len(source[setting.span.start - at : setting.span.start].decode("utf-8", "replace")) + 1
-    return (start, column) == (site.line, site.column)
+    return Lines(source).locate(setting.span.start) == (site.line, site.column)
 
 
 def _span(source: bytes, line: int) -> Span:

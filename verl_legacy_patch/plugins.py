@@ -26,7 +26,13 @@ _NOT_LITERAL = r"\\.|\(\?P(?:<\w+>|[=>]\w+)?"
 
 
 class PluginError(Exception):
-    """A registered codemod cannot be used. The text says what is wrong, and with whose."""
+    """A registered codemod cannot be used. The text says what is wrong, and with whose.
+
+    Attributes:
+        code: the exit code.
+    """
+
+    code = 3
 
 
 def plugins(base: type[Codemod], known: dict[str, Codemod]) -> Iterator[Codemod]:

@@ -100,7 +100,6 @@ def _target(top: bytes, change: Change) -> bytes:
         raise CheckoutError(f"{show(change.path)} is no path inside of the checkout: nothing was written")
     target = top + b"/" + raw
     where = show(os.fsdecode(target))
-
     folder = os.path.dirname(target)  # noqa: PTH120
     real = os.path.realpath(folder)
     if real != top and not real.startswith(top.rstrip(b"/") + b"/"):

@@ -15,7 +15,7 @@ import click
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.completing import gpu_names
-from verl_legacy_patch.commands.options import read_config, read_run
+from verl_legacy_patch.commands.options import lang_option, one_of, read_config, read_run
 
 if TYPE_CHECKING:
     from verl_legacy_patch.capability import Capability
@@ -45,11 +45,11 @@ ELSEWHERE = "/path/to/venv/bin/python"
 )
 @click.option("--script", type=click.Path(path_type=Path), help="A launch script that is checked, too.")
 @click.option("--message", metavar="TEXT", help="Explain an error message; - reads it from standard input.")
-@click.option("--lang", type=click.Choice(["en", "zh"], case_sensitive=False), help="Language. [default: by LANG]")
+@lang_option
 @click.option(
     "--format",
     "output",
-    type=click.Choice(["text", "json"], case_sensitive=False),
+    type=one_of("text", "json"),
     default="text",
     help="How to print it.",
 )
@@ -206,11 +206,10 @@ def _run(checkout: Checkout, capability: Capability, given: bool) -> tuple[Run, 
 def _for_target(names: Names, case: Case, target: Target, gpu: str | None) -> Names:
     """Return the names with the options that ``verl-patch apply`` needs for what was looked at."""
     named = gpu if case.planned else case.configured.get("gpu")
-    undo = f"verl-patch revert {names.values()['checkout']} && " if case.code and case.code.patched else ""
-    return _with_options(names, target, named)._replace(undo=undo)
+    return _with_options(names, target, named, undo=bool(case.code and case.code.patched))
 
 
-def _with_options(names: Names, target: Target, gpu: str | None) -> Names:
+def _with_options(names: Names, target: Target, gpu: str | None, *, undo: bool = False) -> Names:
     from verl_legacy_patch.capability import DEFAULT_CAPABILITY
 
     card = ""
@@ -221,7 +220,8 @@ def _with_options(names: Names, target: Target, gpu: str | None) -> Names:
     usual = type(target)()
     chosen = [(name, getattr(target, name)) for name in ("dtype", "attn")]
     more = "".join(f" --{name} {value}" for name, value in chosen if value != getattr(usual, name))
-    return names._replace(card=card, target=card + more)
+    first = f"verl-patch revert {names.values()['checkout']} && " if undo else ""
+    return names._replace(card=card, target=card + more, undo=first)
 
 
 def _for_message(names: Names, path: Path | None, gpu: str | None, named: Capability | None) -> Names:
@@ -235,8 +235,7 @@ def _for_message(names: Names, path: Path | None, gpu: str | None, named: Capabi
     if path is not None:
         with suppress(CheckoutError):  # a message is explained wherever the checkout is
             run, configured, patched = _run(open_checkout(path), capability, given=gpu is not None)
-            undo = f"verl-patch revert {names.values()['checkout']} && " if patched is not None else ""
-            return _with_options(names, run.target, asked or configured.get("gpu"))._replace(undo=undo)
+            return _with_options(names, run.target, asked or configured.get("gpu"), undo=patched is not None)
     return _with_options(names, Target(capability=capability), asked)
 
 

@@ -12,7 +12,7 @@ import click
 
 from verl_legacy_patch.commands import Refused
 from verl_legacy_patch.commands.completing import gpu_names
-from verl_legacy_patch.commands.options import read_config, read_run
+from verl_legacy_patch.commands.options import lang_option, one_of, read_config, read_run
 
 if TYPE_CHECKING:
     from verl_legacy_patch.branch.former import Former
@@ -36,7 +36,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--val", metavar="FILE", type=_PATH, help="Validation data (parquet).")
 @click.option(
     "--algorithm",
-    type=click.Choice(["ppo", "grpo", "sft"], case_sensitive=False),
+    type=one_of("ppo", "grpo", "sft"),
     default="grpo",
     help="[default: grpo]",
 )
@@ -51,22 +51,18 @@ _PATH = click.Path(path_type=Path)
 @click.option("--epochs", metavar="N", type=click.IntRange(1), default=1, help="[default: 1]")
 @click.option(
     "--rollout",
-    type=click.Choice(["hf", "vllm"], case_sensitive=False),
+    type=one_of("hf", "vllm"),
     help="Engine. [default: what the card can run]",
 )
-@click.option(
-    "--dtype", type=click.Choice(["float32", "float16"], case_sensitive=False), help="As for apply. [default: float32]"
-)
-@click.option(
-    "--attn", type=click.Choice(["eager", "sdpa"], case_sensitive=False), help="As for apply. [default: eager]"
-)
+@click.option("--dtype", type=one_of("float32", "float16"), help="As for apply. [default: float32]")
+@click.option("--attn", type=one_of("eager", "sdpa"), help="As for apply. [default: eager]")
 @click.option("-o", "--output", metavar="FILE", type=_PATH, default="train.sh", help="[default: train.sh; - is stdout]")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-@click.option("--lang", type=click.Choice(["en", "zh"], case_sensitive=False), help="Language. [default: by LANG]")
+@lang_option
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"], case_sensitive=False),
+    type=one_of("text", "json"),
     default="text",
     help="How to print the estimate.",
 )

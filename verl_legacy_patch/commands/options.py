@@ -21,17 +21,27 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def one_of(*names: str) -> click.Choice[str]:
+    """Return the type of an option with these values, in any case."""
+    return click.Choice(names, case_sensitive=False)
+
+
+def lang_option(function: Function) -> Function:
+    """Add the option for the language of what is printed, to a command that speaks several."""
+    return click.option("--lang", type=one_of("en", "zh"), help="Language. [default: by LANG]")(function)
+
+
 def target_options(function: Function) -> Function:
     """Add --gpu, --dtype and --attn."""
     for option in (
         click.option(
             "--attn",
-            type=click.Choice(["eager", "sdpa"], case_sensitive=False),
+            type=one_of("eager", "sdpa"),
             help="Attention implementation to choose. [default: eager]",
         ),
         click.option(
             "--dtype",
-            type=click.Choice(["float32", "float16"], case_sensitive=False),
+            type=one_of("float32", "float16"),
             help="Dtype to choose. [default: float32]",
         ),
         click.option(
