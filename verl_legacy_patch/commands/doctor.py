@@ -242,7 +242,7 @@ def _for_message(names: Names, path: Path | None, gpu: str | None, named: Capabi
 def _explain(message: str, names: Names, language: str, output: str) -> int:
     from verl_legacy_patch.doctor import show
     from verl_legacy_patch.doctor.catalogue import find
-    from verl_legacy_patch.doctor.findings import filled
+    from verl_legacy_patch.doctor.told import filled
 
     found = find(message)
     if output == "json":

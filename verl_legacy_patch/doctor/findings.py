@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from verl_legacy_patch.capability import Capability
 from verl_legacy_patch.doctor.environment import Environment
 from verl_legacy_patch.doctor.facts import Version, numbers
+from verl_legacy_patch.doctor.told import filled, told
 
 #: Will fail, may fail, good to know. In the order in which they are shown.
 Level = Literal["fails", "warns", "note"]
@@ -39,8 +40,6 @@ class Finding:
 
     def detail(self, language: str) -> str:
         """Return what was found, in words."""
-        from verl_legacy_patch.doctor.told import told
-
         values = {name: told(value, language) for name, value in self.values.items() if name in ("why", "reason")}
         return filled(sentences()[self.said][language], {**self.values, **values})
 
@@ -142,10 +141,3 @@ def sentences() -> Mapping[str, Mapping[str, str]]:
     for name in SHARED:  # with the line of the script, and what is printed there
         loaded[name] = {**texts()[name], "message": "{seen}"}
     return loaded
-
-
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with its ``{names}`` replaced; other braces stay."""
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text

@@ -11,7 +11,8 @@ from typing import Any
 
 from verl_legacy_patch.capability import AMPERE, PASCAL, TURING
 from verl_legacy_patch.doctor import facts
-from verl_legacy_patch.doctor.findings import Case, Code, filled, sentences
+from verl_legacy_patch.doctor.findings import Case, Code, sentences
+from verl_legacy_patch.doctor.told import filled
 
 #: Without these nothing starts: where one is missing, the block is shown.
 NEEDED = ("torch", "transformers", "ray")

@@ -12,9 +12,9 @@ from verl_legacy_patch.doctor.catalogue import Entry, entries
 from verl_legacy_patch.doctor.checks.machine import describe
 from verl_legacy_patch.doctor.environment import Environment
 from verl_legacy_patch.doctor.facts import install_torch
-from verl_legacy_patch.doctor.findings import Case, Finding, Level, filled, sentences
+from verl_legacy_patch.doctor.findings import Case, Finding, Level, sentences
 from verl_legacy_patch.doctor.install import Step, steps
-from verl_legacy_patch.doctor.told import told
+from verl_legacy_patch.doctor.told import filled, told
 
 #: Version of the JSON, which ``schema/doctor-1.json`` describes.
 FORMAT = 1

@@ -1,12 +1,18 @@
-"""What other rooms say in English, in the language of the user: templates in ``told.yaml``."""
+"""Texts with places in braces, and in the language of the user what other rooms say in English (``told.yaml``)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from verl_legacy_patch.doctor.findings import filled
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with its ``{names}`` replaced; other braces stay."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
 def told(text: str, language: str) -> str:
